@@ -1,0 +1,42 @@
+# Compiler settings shared by every target: C++20, warnings as errors, sanitizers by preset.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(BULKHEAD_TESTS "Build the unit tests" ON)
+option(BULKHEAD_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(BULKHEAD_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (empty: none)")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(BULKHEAD_CCACHE ccache)
+if(BULKHEAD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${BULKHEAD_CCACHE}")
+endif()
+find_program(BULKHEAD_MOLD mold)
+if(BULKHEAD_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_link_options(-fuse-ld=mold)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_link_options(-fuse-ld=lld)
+endif()
+
+add_library(bulkhead_flags INTERFACE)
+# -ffp-contract=off: a fused multiply-add happens only where a kernel asks for one, so that a result
+# depends on the source and the ISA path and not on the optimiser's mood.
+target_compile_options(bulkhead_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
+  -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 reports std::string::insert and operator+ as overlapping copies (GCC bug 105651).
+  target_compile_options(bulkhead_flags INTERFACE -Wno-restrict)
+endif()
+if(BULKHEAD_SANITIZE)
+  add_compile_options("-fsanitize=${BULKHEAD_SANITIZE}" -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options("-fsanitize=${BULKHEAD_SANITIZE}")
+endif()
+target_include_directories(bulkhead_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
