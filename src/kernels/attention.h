@@ -1,0 +1,78 @@
+// Causal attention of new tokens over a paged cache, for prefill chunks and decode rows alike.
+//
+// Cache layout of one page, layer and kv head (BF16), the packed order of packed_weights.h turned to
+// the cache's use:
+//   K  [page_tokens/16][ceil16(d/2)][16 tokens][2]     scores are a GEMM with tokens as columns
+//   V  [ceil16(d)/16][page_tokens/2][16 dims][2]       outputs are a GEMM with dims as columns
+// where ceil16 rounds up to a multiple of 16. page_tokens is a multiple of 16.
+//
+// Order: the KV range is cut at fixed multiples of kKvSplit tokens whatever the batch, the chunk or
+// the page size; each cut is a softmax of its own with FP32 running maximum, and cuts are merged in
+// ascending order. A row's bits depend on its query and its cache alone. Positions beyond a row's
+// own are skipped, never multiplied: pages may hold NaN there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/thread_pool.h"
+#include "quant/bf16.h"
+
+namespace bulkhead::kernels {
+
+inline constexpr int32_t kKvSplit = 256;
+
+// Where one layer's K and V lie in the arena. Byte (page, head) of K is
+//   arena + page * page_stride + k_offset + head * k_head_stride.
+struct KvLayerView {
+  std::byte* arena = nullptr;
+  size_t page_stride = 0;    // bytes from page to page
+  size_t k_offset = 0;       // bytes from a page's start to this layer's K
+  size_t v_offset = 0;
+  size_t k_head_stride = 0;  // bytes from kv head to kv head
+  size_t v_head_stride = 0;
+  int32_t page_tokens = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+};
+
+// Bytes of one head's K (or V) in one page.
+size_t kv_k_head_bytes(int32_t page_tokens, int32_t head_dim);
+size_t kv_v_head_bytes(int32_t page_tokens, int32_t head_dim);
+
+// New tokens of one sequence: rows [first_row, first_row + tokens) of the step.
+struct AttentionSlice {
+  int64_t first_row = 0;
+  int32_t tokens = 0;
+  int32_t position = 0;            // of the first new token
+  const int32_t* pages = nullptr;  // covers positions [0, position + tokens)
+};
+
+struct AttentionArgs {
+  KvLayerView kv;
+  const AttentionSlice* slices = nullptr;
+  int32_t slice_count = 0;
+  const float* q = nullptr;  // [rows][q_stride]: q_heads * head_dim values, rotated
+  int64_t q_stride = 0;
+  float* out = nullptr;      // [rows][out_stride]: q_heads * head_dim values
+  int64_t out_stride = 0;
+  int32_t q_heads = 0;       // a multiple of kv_heads; query head h reads kv head h/(q_heads/kv_heads)
+  float scale = 1.0f;
+};
+
+using AttentionFn = void (*)(const AttentionArgs& args, device::ThreadPool& pool);
+
+struct KvWriteArgs {
+  KvLayerView kv;
+  const AttentionSlice* slices = nullptr;
+  int32_t slice_count = 0;
+  const float* k = nullptr;  // [rows][k_stride]: kv_heads * head_dim values, rotated
+  int64_t k_stride = 0;
+  const float* v = nullptr;  // [rows][v_stride]
+  int64_t v_stride = 0;
+};
+
+// Rounds K and V to BF16 and stores them at their slots.
+using KvWriteFn = void (*)(const KvWriteArgs& args, device::ThreadPool& pool);
+
+}  // namespace bulkhead::kernels

@@ -1,0 +1,47 @@
+// Weights [n, k] in the one packed order that every BF16 path reads: panels of 16 output columns,
+// inside a panel k-pairs.
+//
+//   element (n, k) stands at  ((n/16) * kp + k/2) * 32 + (n%16) * 2 + k%2   (in Bf16 units)
+//   with kp = ceil(k_total/2) rounded up to a multiple of 16 (an AMX tile of k-pairs); padding is 0.
+//
+// A dword holds two neighbouring k of one column: the vector path widens it with a shift and a mask,
+// an AMX tile multiplies it as it stands. One k-pair row of a panel is one 64-byte line.
+//
+// Threads: plain values; packing writes, everything else reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/bf16.h"
+
+namespace bulkhead::kernels {
+
+inline constexpr int64_t kPanelColumns = 16;
+inline constexpr int64_t kPairsAlign = 16;
+
+inline int64_t packed_pairs(int64_t k) {
+  return ((k + 1) / 2 + kPairsAlign - 1) / kPairsAlign * kPairsAlign;
+}
+inline int64_t packed_panels(int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns; }
+inline size_t packed_bytes(int64_t n, int64_t k) {
+  return static_cast<size_t>(packed_panels(n) * packed_pairs(k) * kPanelColumns * 2) *
+         sizeof(quant::Bf16);
+}
+
+// A packed matrix that somebody else owns.
+struct PackedWeights {
+  const quant::Bf16* data = nullptr;  // 64-byte aligned, packed_bytes(n, k) bytes
+  int64_t n = 0;                      // output features
+  int64_t k = 0;                      // input features
+};
+
+// Places rows [row_begin, row_begin + rows) of a matrix of `k` columns into `packed` (zeroed before
+// the first call); `source` is row-major [rows][k].
+void pack_rows(const quant::Bf16* source, int64_t row_begin, int64_t rows, int64_t k,
+               quant::Bf16* packed);
+
+// Row `n` of the matrix, widened: how an embedding table that is tied to the output head is read.
+void unpack_row(const PackedWeights& weights, int64_t n, float* out);
+
+}  // namespace bulkhead::kernels

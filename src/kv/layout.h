@@ -1,0 +1,44 @@
+// What one page of the cache looks like: format, slots and where each layer's K and V lie.
+//
+// Threads: plain values. Invariant: producer and consumer of a page use this one description; it
+// travels with every handshake and cache key by its `id()`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/attention.h"
+
+namespace bulkhead::kv {
+
+// Index of a physical page in its pool.
+using PageId = int32_t;
+
+enum class PageFormat { kBf16 };
+std::string_view to_string(PageFormat format);
+
+struct PageLayout {
+  PageFormat format = PageFormat::kBf16;
+  int32_t page_tokens = 64;  // multiple of 16
+  int32_t layers = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+
+  // In a page: layer by layer, K of all heads, then V of all heads.
+  size_t layer_bytes() const;
+  size_t page_bytes() const;  // a multiple of 64
+  size_t token_bytes() const;  // page_bytes / page_tokens, rounded up
+  std::string id() const;      // "bf16/64x30x3x64"
+};
+
+// The whole arena of a pool, as a model sees it: no allocation, no ownership.
+struct CacheView {
+  std::byte* arena = nullptr;
+  PageLayout layout;
+  int32_t pages = 0;
+
+  kernels::KvLayerView layer(int32_t index) const;
+};
+
+}  // namespace bulkhead::kv
