@@ -4,7 +4,8 @@
 // operating system (register state, AMX permission) grant it.
 #pragma once
 
-#include <optional>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
