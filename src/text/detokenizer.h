@@ -2,8 +2,8 @@
 //
 // Threads: one detokenizer per generation, one thread at a time.
 // Invariants: the concatenation of all returned pieces and the final flush equals the whole decode
-// (invalid bytes as U+FFFD) under every split of the ids; a piece never ends inside a character that
-// a later token could complete.
+// (invalid bytes as U+FFFD) under every split of the ids; a piece never ends inside a character
+// that a later token could complete.
 #pragma once
 
 #include <string>

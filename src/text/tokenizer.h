@@ -2,8 +2,8 @@
 //
 // Threads: immutable after construction; any thread may encode and decode.
 // Invariants: encode is exact against Hugging Face `tokenizers` for the same files; its time grows
-// near-linearly with the input whatever the input is; control tokens inside text are recognised only
-// when the caller says that the text is trusted.
+// near-linearly with the input whatever the input is; control tokens inside text are recognised
+// only when the caller says that the text is trusted.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ enum class AddedTokens {
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool special = false;     // dropped by skip_special_tokens
-  bool lstrip = false;      // takes the white space before it
-  bool rstrip = false;      // takes the white space after it
-  bool single_word = false; // only where no word character touches it
-  bool normalized = false;  // matched in normalised text
+  bool special = false;      // dropped by skip_special_tokens
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space after it
+  bool single_word = false;  // only where no word character touches it
+  bool normalized = false;   // matched in normalised text
 };
 
 // The vocabulary of a GGUF file, as read from its tokenizer.ggml.* keys (the reader lives in
@@ -58,16 +58,18 @@ class Tokenizer {
   static base::Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json);
   static base::Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
 
-  // Token ids of `text`, appended to `out`. No BOS or EOS is added. Invalid UTF-8 is kept: each byte
-  // that is part of no character goes through its own byte token, so that decode(encode(x)) == x for
-  // every x when the tokenizer has no normaliser.
-  virtual void encode(std::string_view text, AddedTokens added, std::vector<TokenId>& out) const = 0;
+  // Token ids of `text`, appended to `out`. No BOS or EOS is added. Invalid UTF-8 is kept: each
+  // byte that is part of no character goes through its own byte token, so that decode(encode(x)) ==
+  // x for every x when the tokenizer has no normaliser.
+  virtual void encode(std::string_view text, AddedTokens added,
+                      std::vector<TokenId>& out) const = 0;
 
   // Ids that the post-processor puts before and after a plain (non-chat) prompt, e.g. Llama's BOS.
   virtual std::span<const TokenId> prefix_ids() const = 0;
   virtual std::span<const TokenId> suffix_ids() const = 0;
 
-  // The bytes a token stands for; empty for an id outside the vocabulary. May be part of a character.
+  // The bytes a token stands for; empty for an id outside the vocabulary. May be part of a
+  // character.
   virtual std::string_view token_bytes(TokenId id) const = 0;
   // True for added tokens flagged special (control tokens): skipped in answers.
   virtual bool is_special(TokenId id) const = 0;
@@ -75,8 +77,8 @@ class Tokenizer {
   virtual std::span<const AddedToken> added_tokens() const = 0;
   virtual size_t vocabulary_size() const = 0;  // largest id + 1
 
-  // All bytes of `ids`, specials left out when `skip_special` is set; may be invalid UTF-8 where the
-  // ids are.
+  // All bytes of `ids`, specials left out when `skip_special` is set; may be invalid UTF-8 where
+  // the ids are.
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 };
 

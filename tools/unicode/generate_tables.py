@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Writes src/text/unicode_tables.cc: character classes and NFC data as compact ranges.
+
+Run with PyPI's unicodedata2 16.0.0, the version whose categories equal those of the regular
+expression engine inside `tokenizers` 0.23 on every code point (tests/text/differential_test.py compares):
+
+    pip install unicodedata2==16.0.0
+    python tools/unicode/generate_tables.py > src/text/unicode_tables.cc
+    clang-format-19 -i src/text/unicode_tables.cc
+"""
+import sys
+
+import unicodedata2 as ucd
+
+KINDS = {"Lu": 1, "Ll": 2, "Lt": 3, "Lm": 4, "Lo": 5, "M": 6, "N": 7, "P": 8, "S": 9, "Z": 10}
+WHITE_SPACE, DIGITS, WORD, NFC_ACTIVE = 0x10, 0x20, 0x40, 0x80
+# White_Space; stable since Unicode 6.3.
+SPACES = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029,
+          0x202F, 0x205F, 0x3000}
+# The Digits pre-tokenizer asks Rust's char::is_numeric, which is one Unicode version ahead of the
+# regular expressions: the numbers that version 17.0 added.
+NEW_NUMBERS = {*range(0x11DE0, 0x11DEA), *range(0x16FF4, 0x16FF7)}
+# Other_Alphabetic outside the categories L, M, N: circled and squared Latin letters. Together with
+# Join_Control they complete \w.
+OTHER_WORD = {0x200C, 0x200D, *range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A),
+              *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
+# The normaliser inside `tokenizers` is Unicode 9.0. A normal form never changes once its code points
+# are assigned, so version 9.0 is any later one without the code points added since; of those, here
+# are the ones that combine or decompose.
+AFTER_UNICODE_9 = {c for first, last in [
+    (0x7FD, 0x7FD), (0x897, 0x89F), (0x8CA, 0x8D3), (0x9FE, 0x9FE), (0xC3C, 0xC3C),
+    (0xD3B, 0xD3C), (0xEBA, 0xEBA), (0x1715, 0x1715), (0x1ABF, 0x1ACE), (0x1DF6, 0x1DFA),
+    (0xA82C, 0xA82C), (0x105C9, 0x105C9), (0x105E4, 0x105E4), (0x10D24, 0x10D27),
+    (0x10D69, 0x10D6D), (0x10EAB, 0x10EAC), (0x10EFD, 0x10EFF), (0x10F46, 0x10F50),
+    (0x10F82, 0x10F85), (0x11070, 0x11070), (0x1133B, 0x1133B), (0x11383, 0x11383),
+    (0x11385, 0x11385), (0x1138E, 0x1138E), (0x11391, 0x11391), (0x113C5, 0x113C5),
+    (0x113C7, 0x113C8), (0x113CE, 0x113D0), (0x1145E, 0x1145E), (0x11839, 0x1183A),
+    (0x11938, 0x11938), (0x1193D, 0x1193E), (0x11943, 0x11943), (0x119E0, 0x119E0),
+    (0x11A34, 0x11A34), (0x11A47, 0x11A47), (0x11A99, 0x11A99), (0x11D42, 0x11D42),
+    (0x11D44, 0x11D45), (0x11D97, 0x11D97), (0x11F41, 0x11F42), (0x16121, 0x16128),
+    (0x1612F, 0x1612F), (0x16D68, 0x16D6A), (0x16FF0, 0x16FF1), (0x1E08F, 0x1E08F),
+    (0x1E130, 0x1E136), (0x1E2AE, 0x1E2AE), (0x1E2EC, 0x1E2EF), (0x1E4EC, 0x1E4EF),
+    (0x1E5EE, 0x1E5EF),
+] for c in range(first, last + 1)}
+LAST = 0x110000
+
+
+def combining(c):
+    return 0 if c in AFTER_UNICODE_9 else ucd.combining(chr(c))
+
+
+def code_points():
+    return (c for c in range(LAST) if not 0xD800 <= c < 0xE000)
+
+
+def full_decomposition(c):
+    """Canonical decomposition, applied to the end; None where there is none. Hangul is arithmetic."""
+    if 0xAC00 <= c < 0xD7A4 or c in AFTER_UNICODE_9:
+        return None
+    text = ucd.normalize("NFD", chr(c))
+    return None if text == chr(c) else [ord(x) for x in text]
+
+
+def compositions():
+    """(first, second) -> composed, for every pair that NFC joins."""
+    pairs = {}
+    for c in code_points():
+        parts = ucd.decomposition(chr(c)).split()
+        if len(parts) != 2 or parts[0].startswith("<") or c in AFTER_UNICODE_9:
+            continue
+        if ucd.normalize("NFC", chr(c)) == chr(c):
+            pairs[(int(parts[0], 16), int(parts[1], 16))] = c
+    return pairs
+
+
+def flags(c, seconds):
+    category = ucd.category(chr(c))
+    kind = KINDS.get(category, KINDS.get(category[0], 0))
+    out = kind
+    if c in SPACES:
+        out |= WHITE_SPACE
+    if category[0] == "N" or c in NEW_NUMBERS:
+        out |= DIGITS
+    if category[0] in "LM" or category in ("Nd", "Nl", "Pc") or c in OTHER_WORD:
+        out |= WORD
+    jamo = 0x1161 <= c <= 0x1175 or 0x11A8 <= c <= 0x11C2
+    changes = ucd.normalize("NFC", chr(c)) != chr(c)
+    if combining(c) or changes or c in seconds or jamo:
+        out |= NFC_ACTIVE
+    return out
+
+
+def ranges(value_of):
+    """[(first code point, value)] for each run of equal values; surrogates count as 0."""
+    out = []
+    for c in range(LAST):
+        value = 0 if 0xD800 <= c < 0xE000 else value_of(c)
+        if not out or out[-1][1] != value:
+            out.append((c, value))
+    return out
+
+
+def print_array(name, kind, values):
+    print(f"const {kind} {name}[] = {{")
+    for i in range(0, len(values), 8):
+        print("    " + ", ".join(values[i:i + 8]) + ",")
+    print("};")
+    print(f"const size_t {name}Size = {len(values)};\n")
+
+
+def main():
+    if ucd.unidata_version != "16.0.0":
+        sys.exit(f"unicodedata2 16.0.0 is needed, this is {ucd.unidata_version}")
+    pairs = compositions()
+    seconds = {second for _, second in pairs}
+    print("// Generated by tools/unicode/generate_tables.py: classes of Unicode 16.0, composition of 9.0.")
+    print('#include "text/unicode_tables.h"\n\nnamespace bulkhead::text::tables {\n')
+    classes = ranges(lambda c: flags(c, seconds))
+    print_array("kClasses", "uint32_t", [f"0x{(c << 8) | v:X}" for c, v in classes])
+    orders = ranges(combining)
+    print_array("kCombining", "uint32_t", [f"0x{(c << 8) | v:X}" for c, v in orders])
+    index, flat = [], []
+    for c in code_points():
+        parts = full_decomposition(c)
+        if parts:
+            index.append(f"{{0x{c:X}, {len(flat)}, {len(parts)}}}")
+            flat += [f"0x{x:X}" for x in parts]
+    print_array("kDecompositions", "Decomposition", index)
+    print_array("kDecomposed", "char32_t", flat)
+    rows = [f"{{0x{a:X}, 0x{b:X}, 0x{c:X}}}" for (a, b), c in sorted(pairs.items())]
+    print_array("kCompositions", "Composition", rows)
+    print("}  // namespace bulkhead::text::tables")
+
+
+if __name__ == "__main__":
+    main()
