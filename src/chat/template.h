@@ -20,22 +20,22 @@
 namespace bulkhead::chat {
 
 struct TemplateLimits {
-  uint64_t steps = 2'000'000;            // statements, expressions and loop turns in one render
-  uint32_t depth = 64;                   // nesting of blocks, expressions, macro calls
-  uint64_t output_bytes = 32ull << 20;   // rendered text, and any string built on the way
-  uint64_t source_bytes = 1ull << 20;    // the template itself
+  uint64_t steps = 2'000'000;           // statements, expressions and loop turns in one render
+  uint32_t depth = 64;                  // nesting of blocks, expressions, macro calls
+  uint64_t output_bytes = 32ull << 20;  // rendered text, and any string built on the way
+  uint64_t source_bytes = 1ull << 20;   // the template itself
 };
 
 // What a template sees. All of it is untrusted except `bos_token` and `eos_token` and the
 // template's own text.
 struct RenderInput {
-  boost::json::value messages;                  // array of message objects, as the client sent them
-  boost::json::value tools;                     // array of tool declarations, or null when absent
-  boost::json::object extra;                    // chat_template_kwargs: become top-level variables
+  boost::json::value messages;  // array of message objects, as the client sent them
+  boost::json::value tools;     // array of tool declarations, or null when absent
+  boost::json::object extra;    // chat_template_kwargs: become top-level variables
   bool add_generation_prompt = true;
-  std::string bos_token;                        // spelled out; trusted
+  std::string bos_token;  // spelled out; trusted
   std::string eos_token;
-  int64_t now_unix_seconds = 0;                 // for strftime_now (UTC)
+  int64_t now_unix_seconds = 0;  // for strftime_now (UTC)
 };
 
 class ChatTemplate {
