@@ -1,0 +1,233 @@
+#include "model/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "model/dense_tensors.h"
+#include "model/families/family.h"
+#include "model/gguf.h"
+#include "model/gguf_text.h"
+#include "model/safetensors.h"
+#include "model/side_files.h"
+
+namespace bulkhead::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kConfigBytesMax = 4u << 20;
+constexpr uint64_t kTokenizerConfigBytesMax = 32u << 20;
+constexpr uint64_t kTemplateBytesMax = 4u << 20;
+constexpr uint64_t kTokenizerBytesMax = 256u << 20;
+constexpr uint64_t kIndexBytesMax = 64u << 20;
+constexpr std::string_view kSingleName = "model.safetensors";
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+
+base::Result<std::string> read_file(const fs::path& path, uint64_t limit_bytes) {
+  BH_ASSIGN(const std::unique_ptr<ByteSource> source, open_file(path));
+  return read_text(*source, limit_bytes);
+}
+
+// Nothing when the file does not exist.
+base::Result<std::optional<std::string>> read_if_present(const fs::path& path,
+                                                         uint64_t limit_bytes) {
+  auto text = read_file(path, limit_bytes);
+  if (text.ok()) return std::optional<std::string>(std::move(text).value());
+  if (text.error().code == base::ErrorCode::kNotFound) return std::optional<std::string>{};
+  return std::move(text).error();
+}
+
+struct SideFiles {
+  DenseConfig config;
+  TextSource text;
+  GenerationDefaults generation;
+};
+
+base::Result<SideFiles> read_side_files(const fs::path& directory) {
+  SideFiles out;
+  BH_ASSIGN(const std::string config, read_file(directory / "config.json", kConfigBytesMax));
+  BH_ASSIGN(out.config, parse_config(config, out.generation));
+  BH_ASSIGN(const auto generation,
+            read_if_present(directory / "generation_config.json", kConfigBytesMax));
+  if (generation) {
+    BH_TRY(parse_generation_config(*generation, out.config.vocabulary, out.generation));
+  }
+  BH_ASSIGN(const auto tokenizer_config,
+            read_if_present(directory / "tokenizer_config.json", kTokenizerConfigBytesMax));
+  if (tokenizer_config) BH_TRY(parse_tokenizer_config(*tokenizer_config, out.text));
+  BH_ASSIGN(auto chat_template,
+            read_if_present(directory / "chat_template.jinja", kTemplateBytesMax));
+  if (chat_template) out.text.chat_template = std::move(*chat_template);
+  BH_ASSIGN(out.text.tokenizer_json,
+            read_if_present(directory / "tokenizer.json", kTokenizerBytesMax));
+  return out;
+}
+
+struct Weights {
+  std::vector<std::unique_ptr<ByteSource>> files;
+  std::vector<TensorInfo> tensors;
+};
+
+base::Status add_shard(const fs::path& path, Weights& out) {
+  BH_ASSIGN(std::unique_ptr<ByteSource> source, open_file(path));
+  BH_ASSIGN(std::vector<TensorInfo> tensors,
+            read_safetensors(*source, static_cast<uint32_t>(out.files.size())));
+  out.files.push_back(std::move(source));
+  std::move(tensors.begin(), tensors.end(), std::back_inserter(out.tensors));
+  return {};
+}
+
+base::Result<Weights> read_shards(const fs::path& directory, const std::string& index_text) {
+  BH_ASSIGN(const ShardIndex index, parse_shard_index(kIndexName, index_text));
+  Weights out;
+  for (const std::string& name : index.files) {
+    const size_t before = out.tensors.size();
+    BH_TRY(add_shard(directory / name, out));
+    const std::span<const TensorInfo> added(out.tensors.data() + before,
+                                            out.tensors.size() - before);
+    BH_TRY(check_shard(index, kIndexName, static_cast<uint32_t>(out.files.size() - 1), added));
+  }
+  return out;
+}
+
+base::Result<Weights> read_directory_weights(const fs::path& directory) {
+  Weights out;
+  base::Status single = add_shard(directory / kSingleName, out);
+  if (single.ok()) return out;
+  if (single.error().code != base::ErrorCode::kNotFound) return std::move(single).error();
+  BH_ASSIGN(const auto index, read_if_present(directory / kIndexName, kIndexBytesMax));
+  if (index) return read_shards(directory, *index);
+  return base::Error{base::ErrorCode::kNotFound,
+                     fmt::format("{}: neither {} nor {} is there", directory.string(), kSingleName,
+                                 kIndexName),
+                     {}};
+}
+
+// The last component of the path as the user means it: "models/x/" and "." have one too.
+fs::path last_component(const fs::path& path) {
+  std::error_code ignored;
+  fs::path full = fs::absolute(path, ignored).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  return full.filename();
+}
+
+}  // namespace
+
+std::string_view to_string(CheckpointFormat format) {
+  return format == CheckpointFormat::kSafetensors ? "safetensors" : "GGUF";
+}
+
+base::Result<Checkpoint> Checkpoint::open(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return open_directory(path);
+  if (!fs::exists(status)) {
+    return base::Error{
+        base::ErrorCode::kNotFound,
+        fmt::format("{}: no such checkpoint; give a directory with config.json and "
+                    "model.safetensors, or a .gguf file",
+                    path.string()),
+        {}};
+  }
+  return open_gguf(path);
+}
+
+base::Result<Checkpoint> Checkpoint::open_directory(const fs::path& path) {
+  BH_ASSIGN(SideFiles side, read_side_files(path));
+  BH_ASSIGN(Weights weights, read_directory_weights(path));
+  Checkpoint out;
+  out.name_ = last_component(path).string();
+  out.format_ = CheckpointFormat::kSafetensors;
+  out.files_ = std::move(weights.files);
+  out.tensors_ = std::move(weights.tensors);
+  out.config_ = std::move(side.config);
+  out.text_ = std::move(side.text);
+  out.generation_ = std::move(side.generation);
+  out.index_tensors();
+  return out;
+}
+
+base::Result<Checkpoint> Checkpoint::open_gguf(const fs::path& path) {
+  Checkpoint out;
+  BH_ASSIGN(std::unique_ptr<ByteSource> source, open_file(path));
+  BH_ASSIGN(GgufFile file, read_gguf(*source, 0));
+  const FieldValue splits = file.metadata.find("split.count");
+  const auto* split_count = std::get_if<int64_t>(&splits);
+  if (split_count != nullptr && *split_count > 1) {
+    return file.metadata.unsupported("split.count",
+                                     "checkpoints split over several GGUF files cannot be loaded");
+  }
+  BH_ASSIGN(const std::string architecture, file.metadata.text_or("general.architecture", ""));
+  BH_ASSIGN(const Family* family, find_family(source->name(), architecture));
+  BH_ASSIGN(out.config_, family->from_gguf(file));
+  BH_TRY(take_gguf_text(file.metadata, out.text_, out.generation_));
+  const fs::path name = last_component(path);
+  out.name_ = name.extension() == ".gguf" ? name.stem().string() : name.string();
+  out.format_ = CheckpointFormat::kGguf;
+  out.files_.push_back(std::move(source));
+  out.tensors_ = std::move(file.tensors);
+  out.index_tensors();
+  return out;
+}
+
+void Checkpoint::index_tensors() {
+  by_name_.reserve(tensors_.size());
+  for (size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
+}
+
+const TensorInfo* Checkpoint::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+const std::string& Checkpoint::file_name(const TensorInfo& tensor) const {
+  return files_[tensor.file]->name();
+}
+
+base::Status Checkpoint::read(const TensorInfo& tensor, uint64_t begin,
+                              std::span<std::byte> out) const {
+  BH_CHECK(begin <= tensor.bytes && out.size() <= tensor.bytes - begin,
+           "a read beyond the tensor");
+  auto status = files_[tensor.file]->read(tensor.offset + begin, out);
+  if (status.ok()) return status;
+  return std::move(status).error().within(fmt::format("tensor \"{}\"", tensor.name));
+}
+
+CheckpointSummary Checkpoint::describe() const {
+  CheckpointSummary out;
+  out.name = name_;
+  out.format = format_;
+  out.config = config_;
+  out.generation = generation_;
+  out.chat_template = !text_.chat_template.empty();
+  out.tensors = tensors_.size();
+  for (const auto& file : files_) {
+    out.files.push_back(file->name());
+    out.file_bytes += file->size();
+  }
+  std::map<std::string_view, CheckpointSummary::TypeShare> types;
+  for (const TensorInfo& tensor : tensors_) {
+    CheckpointSummary::TypeShare& share = types[to_string(tensor.type)];
+    share.type = to_string(tensor.type);
+    share.tensors += 1;
+    share.bytes += tensor.bytes;
+    out.tensor_bytes += tensor.bytes;
+    out.parameters += tensor.elements;
+  }
+  for (auto& [name, share] : types) out.types.push_back(std::move(share));
+  std::stable_sort(out.types.begin(), out.types.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  const bool gguf = format_ == CheckpointFormat::kGguf;
+  const bool has_head = find(gguf ? "output.weight" : "lm_head.weight") != nullptr;
+  out.tied = config_.tie == TieRule::kTied ||
+             (config_.tie == TieRule::kByPresence && !has_head);
+  out.tokenizer = text_.tokenizer_json ? "tokenizer.json"
+                  : text_.gguf         ? fmt::format("GGUF {}/{}", text_.gguf->model,
+                                                     text_.gguf->pre)
+                                       : "none";
+  return out;
+}
+
+}  // namespace bulkhead::model

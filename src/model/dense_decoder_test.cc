@@ -1,0 +1,158 @@
+// What the forward pass promises beyond its numbers: a row's bits depend on its own sequence alone,
+// nothing is allocated, nothing outside the sequence's slots is read.
+
+#include "model/dense_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "model/testing/allocation_trap.h"
+#include "model/testing/files.h"
+#include "model/testing/runner.h"
+
+namespace bulkhead::model {
+namespace {
+
+using testing::TestCache;
+using testing::TestSequence;
+
+constexpr StepLimits kLimits = {.rows_max = 640, .logits_rows_max = 640, .slices_max = 80};
+constexpr int32_t kVocabulary = 160;
+
+std::filesystem::path model_path(const std::string& name) {
+  return testing::golden_directory() / "models" / name;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// Every runnable path and every family's forward.
+template <typename Body>
+void for_each_model(Body&& body) {
+  for (const device::Isa isa : testing::runnable_isas()) {
+    for (const char* name : {"llama", "qwen2", "qwen3"}) {
+      SCOPED_TRACE(std::string(device::to_string(isa)) + " " + name);
+      const testing::LoadedModel model = testing::load_model(model_path(name), isa, kLimits);
+      ASSERT_NE(model.decoder, nullptr);
+      body(*model.decoder);
+    }
+  }
+}
+
+TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
+  // Long enough to cross two cuts of the attention's KV range.
+  constexpr int32_t kTokens = 530;
+  constexpr int32_t kPages = 40;
+  for_each_model([](Decoder& decoder) {
+    const TestCache cache(decoder.facts(), 16, kPages);
+    const std::vector<TokenId> tokens = testing::random_tokens(kTokens, kVocabulary, 1);
+    const std::vector<float> whole = testing::all_logits(
+        decoder, cache, {.tokens = tokens, .pages = testing::contiguous_pages(kTokens, 16, 0)},
+        {kTokens});
+    for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
+    for (const std::vector<int32_t>& chunks :
+         {std::vector<int32_t>{1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, {255, 1, 1, 254}, {17}, {300, 1}}) {
+      const TestCache other(decoder.facts(), 16, kPages);
+      const std::vector<float> cut = testing::all_logits(
+          decoder, other,
+          {.tokens = tokens, .pages = testing::scattered_pages(kTokens, 16, kPages)}, chunks);
+      EXPECT_TRUE(same_bits(cut, whole)) << "first chunk " << chunks.front();
+    }
+    const TestCache wide(decoder.facts(), 64, 10);
+    EXPECT_TRUE(same_bits(
+        testing::all_logits(decoder, wide,
+                            {.tokens = tokens, .pages = testing::scattered_pages(kTokens, 64, 10)},
+                            {128}),
+        whole))
+        << "pages of 64 tokens";
+  });
+}
+
+TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
+  constexpr int32_t kSequences = 64;
+  constexpr int32_t kPages = kSequences * 3;
+  for_each_model([](Decoder& decoder) {
+    std::vector<TestSequence> sequences;
+    std::vector<std::vector<float>> alone;
+    const TestCache cache(decoder.facts(), 16, kPages);
+    for (int32_t i = 0; i < kSequences; ++i) {
+      const int32_t tokens = 2 + i * 7 % 37;
+      sequences.push_back(
+          {.tokens = testing::random_tokens(tokens, kVocabulary, static_cast<uint64_t>(i)),
+           .pages = testing::contiguous_pages(tokens, 16, i * 3)});
+      const TestCache own(decoder.facts(), 16, kPages);
+      alone.push_back(testing::all_logits(decoder, own, sequences.back(), {tokens}));
+    }
+    // Prefill a different share of each without logits, then the rest all together: one step mixes
+    // long prefills, single rows and sequences that want every row, the last row or none.
+    std::vector<SequenceSlice> slices;
+    for (TestSequence& sequence : sequences) {
+      const auto tokens = static_cast<int32_t>(sequence.tokens.size());
+      const int32_t first = tokens / 2;
+      const SequenceSlice slice = sequence.slice(first, LogitsFor::kNone);
+      decoder.forward({&slice, 1}, cache.view(), {});
+      sequence.done = first;
+    }
+    size_t rows = 0;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const auto left = static_cast<int32_t>(sequences[i].tokens.size()) - sequences[i].done;
+      const bool every_row = i % 3 == 0;
+      slices.push_back(sequences[i].slice(left, every_row ? LogitsFor::kAll : LogitsFor::kLast));
+      rows += every_row ? static_cast<size_t>(left) : 1;
+    }
+    std::vector<float> together(rows * kVocabulary);
+    decoder.forward(slices, cache.view(), together);
+    size_t at = 0;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const size_t wanted = i % 3 == 0 ? slices[i].tokens.size() : 1;
+      const std::span<const float> expected =
+          std::span<const float>(alone[i]).last(wanted * kVocabulary);
+      EXPECT_TRUE(same_bits(std::span<const float>(together).subspan(at, expected.size()), expected))
+          << "sequence " << i;
+      at += expected.size();
+    }
+  });
+}
+
+TEST(DenseDecoder, AStepAllocatesNothing) {
+  for_each_model([](Decoder& decoder) {
+    const TestCache cache(decoder.facts(), 16, 20);
+    const TestSequence sequence = {.tokens = testing::random_tokens(300, kVocabulary, 2),
+                                   .pages = testing::contiguous_pages(300, 16, 0)};
+    std::vector<float> logits(kVocabulary);
+    TestSequence one = sequence;
+    one.done = 299;
+    const SequenceSlice prefill = sequence.slice(299, LogitsFor::kLast);
+    const SequenceSlice decode = one.slice(1, LogitsFor::kLast);
+    const testing::AllocationTrap trap;
+    decoder.forward({&prefill, 1}, cache.view(), logits);
+    decoder.forward({&decode, 1}, cache.view(), logits);
+    const int allocations = trap.count();
+    EXPECT_EQ(allocations, 0);
+  });
+}
+
+TEST(DenseDecoder, FactsDescribeTheModel) {
+  const testing::LoadedModel model =
+      testing::load_model(model_path("qwen3"), device::Isa::kRef, kLimits);
+  ASSERT_NE(model.decoder, nullptr);
+  const ModelFacts& facts = model.decoder->facts();
+  EXPECT_EQ(facts.name, "qwen3");
+  EXPECT_EQ(facts.family, "qwen3");
+  EXPECT_EQ(facts.vocabulary_size, kVocabulary);
+  EXPECT_EQ(facts.context_tokens, 1024);
+  EXPECT_EQ(facts.layers, 2);
+  EXPECT_EQ(facts.kv_heads, 2);
+  EXPECT_EQ(facts.head_dim, 24);
+  EXPECT_EQ(facts.weight_format, "bf16");
+  // Embedding, two layers (norms, q, k, v, o, q and k norms, gate, up, down), final norm.
+  EXPECT_EQ(facts.parameters,
+            160u * 64 + 2 * (2 * 64 + 2 * 96 * 64 + 2 * 48 * 64 + 2 * 24 + 3 * 96 * 64) + 64);
+  EXPECT_GE(facts.weight_bytes, facts.parameters * 2);
+}
+
+}  // namespace
+}  // namespace bulkhead::model

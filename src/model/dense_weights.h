@@ -1,0 +1,54 @@
+// A dense model's weights as the forward pass reads them: one arena, every matrix in packed order,
+// norms and biases in FP32.
+//
+// Threads: load_dense_weights uses `pool` and calls `progress` on the caller's thread; the result is
+// immutable.
+// Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q and K rows are
+// in half-split order whatever the file's was; every value is finite. The embedding is the head
+// matrix when tied and a plain row-major table otherwise.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "device/buffer.h"
+#include "device/thread_pool.h"
+#include "kernels/packed_weights.h"
+#include "model/checkpoint.h"
+#include "model/dense_tensors.h"
+#include "model/loader.h"
+
+namespace bulkhead::model {
+
+struct LayerWeights {
+  const float* attention_norm = nullptr;  // [hidden]
+  kernels::PackedWeights qkv;             // [q_width + 2 * kv_width, hidden]
+  const float* qkv_bias = nullptr;        // or null, like every bias here
+  const float* q_norm = nullptr;          // [head_dim] or null
+  const float* k_norm = nullptr;
+  kernels::PackedWeights o;  // [hidden, q_width]
+  const float* o_bias = nullptr;
+  const float* mlp_norm = nullptr;  // [hidden]
+  kernels::PackedWeights gate_up;   // [2 * intermediate, hidden]
+  const float* gate_up_bias = nullptr;
+  kernels::PackedWeights down;  // [hidden, intermediate]
+  const float* down_bias = nullptr;
+};
+
+struct DenseWeights {
+  device::Buffer arena;
+  std::vector<LayerWeights> layers;
+  kernels::PackedWeights head;             // [vocabulary, hidden]
+  const quant::Bf16* embedding = nullptr;  // [vocabulary][hidden]; null: tied, read from head
+  const float* final_norm = nullptr;       // [hidden]
+  std::vector<float> inverse_frequencies;  // [head_dim / 2]
+};
+
+// Bytes of the arena.
+uint64_t arena_bytes(const DenseConfig& config, const TensorMatch& match);
+
+base::Result<DenseWeights> load_dense_weights(const Checkpoint& checkpoint,
+                                              const TensorMatch& match, device::ThreadPool& pool,
+                                              const ProgressFn& progress);
+
+}  // namespace bulkhead::model

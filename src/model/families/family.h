@@ -1,0 +1,37 @@
+// A model family: how one kind of checkpoint's configuration becomes a DenseConfig.
+//
+// Threads: pure functions.
+// Invariants: a DenseConfig that a family returns keeps dense_config.h's invariants; a setting that
+// changes the numbers and that Bulkhead does not compute is an error, never a default.
+//
+// A further dense family is one file with its two mappings, one declaration here and one entry in
+// families() (registry.cc).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/dense_config.h"
+#include "model/fields.h"
+#include "model/gguf.h"
+
+namespace bulkhead::model {
+
+struct Family {
+  std::string_view name;  // config.json's model_type and GGUF's general.architecture
+  base::Result<DenseConfig> (*from_json)(const JsonFields& config);
+  base::Result<DenseConfig> (*from_gguf)(const GgufFile& file);
+};
+
+extern const Family kLlama;
+extern const Family kQwen2;
+extern const Family kQwen3;
+
+std::span<const Family* const> families();
+
+// The family named so. kUnsupported lists the names there are.
+base::Result<const Family*> find_family(std::string_view where, std::string_view name);
+
+}  // namespace bulkhead::model

@@ -1,0 +1,24 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "model/families/family.h"
+
+namespace bulkhead::model {
+
+std::span<const Family* const> families() {
+  static constexpr std::array kFamilies = {&kLlama, &kQwen2, &kQwen3};
+  return kFamilies;
+}
+
+base::Result<const Family*> find_family(std::string_view where, std::string_view name) {
+  std::string known;
+  for (const Family* family : families()) {
+    if (family->name == name) return family;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", family->name);
+  }
+  return base::unsupported(fmt::format("{}: model family \"{}\" is not supported; these are: {}",
+                                       where, name.substr(0, 64), known));
+}
+
+}  // namespace bulkhead::model

@@ -1,0 +1,141 @@
+// Logits against Hugging Face transformers on the committed tiny models (tools/golden).
+//
+// Two references: `rounded` keeps K and V in BF16 as the cache does, `plain` does not. The first is
+// the acceptance of our arithmetic, the second shows what the cache's format costs.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "model/testing/files.h"
+#include "model/testing/runner.h"
+
+#include "model/safetensors.h"
+
+namespace bulkhead::model {
+namespace {
+
+constexpr int32_t kPromptTokens = 40;
+constexpr StepLimits kLimits = {.rows_max = 64, .logits_rows_max = 64, .slices_max = 4};
+
+struct Golden {
+  std::vector<TokenId> ids;
+  std::vector<float> plain;
+  std::vector<float> rounded;
+};
+
+template <typename T>
+std::vector<T> read_values(const ByteSource& source, const TensorInfo& tensor) {
+  std::vector<T> out(tensor.elements);
+  EXPECT_TRUE(source.read(tensor.offset, std::as_writable_bytes(std::span(out))).ok());
+  return out;
+}
+
+Golden read_golden(const std::filesystem::path& path) {
+  Golden golden;
+  const auto source = open_file(path);
+  EXPECT_TRUE(source.ok()) << source.error().message;
+  const auto tensors = read_safetensors(**source, 0);
+  EXPECT_TRUE(tensors.ok()) << tensors.error().message;
+  for (const TensorInfo& tensor : *tensors) {
+    if (tensor.name == "ids") golden.ids = read_values<TokenId>(**source, tensor);
+    if (tensor.name == "plain") golden.plain = read_values<float>(**source, tensor);
+    if (tensor.name == "rounded") golden.rounded = read_values<float>(**source, tensor);
+  }
+  return golden;
+}
+
+float largest(const std::vector<float>& values) {
+  float out = 0.0f;
+  for (const float value : values) out = std::max(out, std::abs(value));
+  return out;
+}
+
+float relative_gap(const std::vector<float>& values, const std::vector<float>& reference) {
+  EXPECT_EQ(values.size(), reference.size());
+  float gap = 0.0f;
+  for (size_t i = 0; i < values.size(); ++i) {
+    // A NaN compares false and must not pass.
+    const float difference = std::abs(values[i] - reference[i]);
+    gap = difference <= gap ? gap : difference;
+  }
+  return gap / largest(reference);
+}
+
+struct Case {
+  std::string directory;
+  std::string file;  // "" = the directory itself
+};
+
+class GoldenLogits : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
+  const std::filesystem::path directory =
+      testing::golden_directory() / "models" / GetParam().directory;
+  const Golden golden = read_golden(directory / "golden.safetensors");
+  for (const device::Isa isa : testing::runnable_isas()) {
+    SCOPED_TRACE(std::string(device::to_string(isa)));
+    const testing::LoadedModel model =
+        testing::load_model(directory / GetParam().file, isa, kLimits);
+    ASSERT_NE(model.decoder, nullptr);
+    const ModelFacts& facts = model.decoder->facts();
+    const auto total = static_cast<int32_t>(golden.ids.size());
+    const testing::TestCache cache(facts, 16, 8);
+    const testing::TestSequence sequence = {
+        .tokens = golden.ids, .pages = testing::scattered_pages(total, 16, 8)};
+    const std::vector<float> logits =
+        testing::all_logits(*model.decoder, cache, sequence, {kPromptTokens, 1});
+    // The matrix unit rounds activations to BF16 (kernels/gemm.h).
+    const bool tiles = isa == device::Isa::kAmx;
+    const float gap = relative_gap(logits, golden.rounded);
+    fmt::print("{} {}: {:.1e} of the largest logit\n", GetParam().directory,
+               device::to_string(isa), gap);
+    EXPECT_LE(gap, tiles ? 3e-2f : 1e-3f);
+    EXPECT_LE(relative_gap(logits, golden.plain), 3e-2f);
+    const auto vocabulary = static_cast<size_t>(facts.vocabulary_size);
+    for (size_t i = kPromptTokens; i < golden.ids.size(); ++i) {
+      const auto row = logits.begin() + static_cast<std::ptrdiff_t>((i - 1) * vocabulary);
+      const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(vocabulary));
+      EXPECT_EQ(best - row, golden.ids[i]) << "greedy step " << i - kPromptTokens;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, GoldenLogits,
+    ::testing::Values(Case{"llama", ""}, Case{"llama", "model.gguf"}, Case{"llama_odd", ""},
+                      Case{"qwen2", ""}, Case{"qwen2", "model.gguf"}, Case{"qwen2_yarn", ""},
+                      Case{"qwen3", ""}, Case{"qwen3", "model.gguf"}),
+    [](const auto& param) {
+      return param.param.directory + (param.param.file.empty() ? "_safetensors" : "_gguf");
+    });
+
+TEST(GoldenFormats, AGgufFileGivesTheSameBitsAsItsSafetensorsTwin) {
+  for (const char* name : {"llama", "qwen2", "qwen3"}) {
+    const std::filesystem::path directory = testing::golden_directory() / "models" / name;
+    std::vector<std::vector<float>> logits;
+    for (const char* file : {"", "model.gguf"}) {
+      const testing::LoadedModel model =
+          testing::load_model(directory / file, device::Isa::kRef, kLimits);
+      ASSERT_NE(model.decoder, nullptr);
+      const testing::TestCache cache(model.decoder->facts(), 16, 4);
+      logits.push_back(testing::all_logits(
+          *model.decoder, cache,
+          {.tokens = testing::random_tokens(40, 160, 5), .pages = {0, 1, 2}}, {40}));
+    }
+    // llama's RoPE divisors were rounded to FP32 in the GGUF file, the only difference there is.
+    if (std::string_view(name) == "llama") {
+      EXPECT_LE(relative_gap(logits[1], logits[0]), 1e-5f);
+    } else {
+      EXPECT_EQ(std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * sizeof(float)),
+                0)
+          << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::model

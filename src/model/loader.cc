@@ -1,0 +1,35 @@
+#include "model/loader.h"
+
+#include "model/dense_decoder.h"
+#include "model/dense_tensors.h"
+#include "model/dense_weights.h"
+
+namespace bulkhead::model {
+
+base::Result<uint64_t> weight_bytes(const Checkpoint& checkpoint) {
+  BH_ASSIGN(const TensorMatch match, match_tensors(checkpoint));
+  return arena_bytes(checkpoint.config(), match);
+}
+
+base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint,
+                                                    const kernels::KernelSet& kernels,
+                                                    device::ThreadPool& pool, StepLimits limits,
+                                                    const ProgressFn& progress) {
+  BH_ASSIGN(const TensorMatch match, match_tensors(checkpoint));
+  BH_ASSIGN(DenseWeights weights, load_dense_weights(checkpoint, match, pool, progress));
+  const DenseConfig& config = checkpoint.config();
+  ModelFacts facts;
+  facts.name = checkpoint.name();
+  facts.family = config.family;
+  facts.vocabulary_size = config.vocabulary;
+  facts.context_tokens = config.context;
+  facts.layers = config.layers;
+  facts.kv_heads = config.kv_heads;
+  facts.head_dim = config.head_dim;
+  facts.parameters = match.parameters;
+  facts.weight_bytes = weights.arena.size();
+  facts.weight_format = "bf16";
+  return DenseDecoder::create(std::move(facts), config, std::move(weights), kernels, pool, limits);
+}
+
+}  // namespace bulkhead::model

@@ -1,0 +1,132 @@
+// The real small model against an independent reference (tools/golden/make_smollm2_greedy.py), and
+// what loading it costs. Skipped where the file has not been fetched.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "model/testing/files.h"
+#include "model/testing/runner.h"
+
+namespace bulkhead::model {
+namespace {
+
+std::filesystem::path smollm2_path() {
+  return testing::source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+#define SKIP_WITHOUT_SMOLLM2()                                                            \
+  if (!std::filesystem::exists(smollm2_path())) {                                         \
+    GTEST_SKIP() << smollm2_path() << " is absent; `make serve` or `make test` fetch it"; \
+  }
+
+struct GreedyCase {
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> ids;
+  std::vector<double> leads;  // of the chosen token over the next, in logits
+};
+
+template <typename T>
+std::vector<T> numbers(const boost::json::value& value) {
+  std::vector<T> out;
+  for (const boost::json::value& element : value.as_array()) out.push_back(element.to_number<T>());
+  return out;
+}
+
+std::vector<GreedyCase> read_cases() {
+  std::ifstream in(testing::golden_directory() / "smollm2_greedy.json");
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::vector<GreedyCase> out;
+  const boost::json::value cases = boost::json::parse(text.str());
+  for (const boost::json::value& entry : cases.as_array()) {
+    const boost::json::object& object = entry.as_object();
+    out.push_back({numbers<TokenId>(object.at("prompt")), numbers<TokenId>(object.at("ids")),
+                   numbers<double>(object.at("leads"))});
+  }
+  return out;
+}
+
+// Greedy tokens after the prompt.
+std::vector<TokenId> greedy(Decoder& decoder, const std::vector<TokenId>& prompt, size_t steps) {
+  const auto total = static_cast<int32_t>(prompt.size() + steps);
+  const testing::TestCache cache(decoder.facts(), 64, (total + 63) / 64);
+  testing::TestSequence sequence = {.tokens = prompt,
+                                    .pages = testing::contiguous_pages(total, 64, 0)};
+  std::vector<float> logits(static_cast<size_t>(decoder.facts().vocabulary_size));
+  std::vector<TokenId> out;
+  while (out.size() < steps) {
+    const auto count = static_cast<int32_t>(sequence.tokens.size()) - sequence.done;
+    const SequenceSlice slice = sequence.slice(count, LogitsFor::kLast);
+    decoder.forward({&slice, 1}, cache.view(), logits);
+    sequence.done += count;
+    out.push_back(static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) -
+                                       logits.begin()));
+    sequence.tokens.push_back(out.back());
+  }
+  return out;
+}
+
+TEST(SmolLm2, GreedyIdsEqualTheReferenceUpToTheFirstStepWithoutAClearLead) {
+  SKIP_WITHOUT_SMOLLM2();
+  const std::vector<GreedyCase> cases = read_cases();
+  ASSERT_EQ(cases.size(), 8u);
+  for (const device::Isa isa : testing::runnable_isas()) {
+    if (isa == device::Isa::kRef) continue;  // the golden tests cover it; here it takes minutes
+    SCOPED_TRACE(std::string(device::to_string(isa)));
+    // What the BF16 cache can move a lead by; the matrix unit rounds activations as well.
+    const double clear_lead = isa == device::Isa::kAmx ? 0.5 : 0.1;
+    const testing::LoadedModel model = testing::load_model(
+        smollm2_path(), isa, {.rows_max = 128, .logits_rows_max = 1, .slices_max = 1});
+    ASSERT_NE(model.decoder, nullptr);
+    size_t compared = 0;
+    for (const GreedyCase& entry : cases) {
+      const auto unclear = std::find_if(entry.leads.begin(), entry.leads.end(),
+                                        [&](double lead) { return lead < clear_lead; });
+      const auto steps = static_cast<size_t>(unclear - entry.leads.begin());
+      if (steps == 0) continue;
+      const std::vector<TokenId> ids = greedy(*model.decoder, entry.prompt, steps);
+      EXPECT_EQ(ids, std::vector<TokenId>(entry.ids.begin(),
+                                          entry.ids.begin() + static_cast<std::ptrdiff_t>(steps)));
+      compared += steps;
+    }
+    fmt::print("{}: {} greedy steps compared\n", device::to_string(isa), compared);
+    EXPECT_GE(compared, 100u);
+  }
+}
+
+uint64_t peak_bytes() {
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+TEST(SmolLm2, LoadingPeaksBelowOnePointOneFiveTimesTheWeights) {
+  SKIP_WITHOUT_SMOLLM2();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory would be counted";
+#endif
+  device::ThreadPool pool({.threads = 2});
+  const auto kernels = kernels::select_kernels(device::detect_cpu(), device::Isa::kRef);
+  const uint64_t before = peak_bytes();
+  const auto checkpoint = Checkpoint::open(smollm2_path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  const auto decoder = load_decoder(*checkpoint, *kernels, pool, {.rows_max = 1}, {});
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const uint64_t weights = (*decoder)->facts().weight_bytes;
+  const uint64_t grown = peak_bytes() - before;
+  fmt::print("weights {}, peak grew by {}\n", base::format_bytes(weights),
+             base::format_bytes(grown));
+  EXPECT_LT(static_cast<double>(grown), 1.15 * static_cast<double>(weights));
+  EXPECT_EQ((*decoder)->facts().parameters, 134'515'008u);
+}
+
+}  // namespace
+}  // namespace bulkhead::model
