@@ -1,7 +1,7 @@
 // A small blocking HTTP/1.1 client for the command line (`chat`, `bench`) and for tests.
 //
-// Threads: one client per thread. Invariants: every call ends within its timeout; a streamed body is
-// handed over piece by piece as it arrives.
+// Threads: one client per thread. Invariants: every call ends within its timeout; a streamed body
+// is handed over piece by piece as it arrives.
 #pragma once
 
 #include <chrono>

@@ -28,12 +28,12 @@ struct Header {
 };
 
 struct Request {
-  std::string method;                // "GET", "POST", ...
-  std::string path;                  // without query, percent-decoded; always starts with '/'
-  std::string query;                 // raw, without '?'
-  std::vector<Header> headers;       // in the order of arrival
+  std::string method;           // "GET", "POST", ...
+  std::string path;             // without query, percent-decoded; always starts with '/'
+  std::string query;            // raw, without '?'
+  std::vector<Header> headers;  // in the order of arrival
   std::string body;
-  std::string remote_address;        // for logs only
+  std::string remote_address;  // for logs only
 
   // First header of that name, ASCII case-insensitive; empty when absent.
   std::string_view header(std::string_view name) const;
@@ -70,15 +70,16 @@ using Handler = std::function<void(Request request, std::shared_ptr<ResponseWrit
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 30000;                       // 0: any free port, see Server::port()
+  uint16_t port = 30000;  // 0: any free port, see Server::port()
   uint64_t body_bytes_max = 32ull << 20;
-  uint32_t header_bytes_max = 32u << 10;       // all header lines together
-  uint32_t connections_max = 1024;             // beyond: 503 and close
+  uint64_t body_bytes_total_max = 1ull << 30;    // bodies being received, all connections together
+  uint32_t header_bytes_max = 32u << 10;         // all header lines together
+  uint32_t connections_max = 1024;               // beyond: 503 and close
   uint64_t stream_backlog_bytes_max = 1u << 20;  // unsent bytes of one stream before it is cut off
-  std::chrono::seconds header_timeout{30};     // from accept or previous answer to end of headers
+  std::chrono::seconds header_timeout{30};       // from accept or first byte to end of headers
   std::chrono::seconds body_timeout{120};
-  std::chrono::seconds write_timeout{60};      // a write that makes no progress for so long
-  std::chrono::seconds idle_timeout{120};      // keep-alive without a request
+  std::chrono::seconds write_timeout{60};  // a write that makes no progress for so long
+  std::chrono::seconds idle_timeout{120};  // keep-alive without a request
 };
 
 class Server {
