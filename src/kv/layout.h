@@ -27,7 +27,7 @@ struct PageLayout {
 
   // In a page: layer by layer, K of all heads, then V of all heads.
   size_t layer_bytes() const;
-  size_t page_bytes() const;  // a multiple of 64
+  size_t page_bytes() const;   // a multiple of 64
   size_t token_bytes() const;  // page_bytes / page_tokens, rounded up
   std::string id() const;      // "bf16/64x30x3x64"
 };

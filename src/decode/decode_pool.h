@@ -1,0 +1,51 @@
+// Runs one token for every sequence it holds, each step: plan, reserve, verify, forward, sample,
+// commit.
+//
+// Threads: step thread only. Invariants: one row per running sequence, and a row is a view made
+// once per step: nothing about a request lives in a row; only commit changes sequences; which
+// sequences share a step has no influence on any answer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/executor.h"
+#include "engine/sequence.h"
+#include "sampling/sampler.h"
+#include "transfer/link.h"
+#include "wire/pools.h"
+
+namespace bulkhead::decode {
+
+struct DecodeOptions {
+  uint32_t running_max = 64;  // at most the model's limits on rows, slices and logits rows
+};
+
+struct DecodeDeps {
+  engine::Executor& executor;
+  sampling::Sampler& sampler;
+  transfer::Link& link;
+};
+
+class DecodePool final : public wire::DecodePort {
+ public:
+  DecodePool(const DecodeOptions& options, const DecodeDeps& deps);
+
+  wire::StepOutcome step(wire::PoolEvents& events) override;
+  void abort(wire::Slot slot, wire::PoolEvents& events) override;
+
+  std::span<const engine::Sequence> sequences() const { return sequences_; }
+
+ private:
+  void accept(wire::PoolEvents& events);
+  void reserve();
+  void plan();
+  wire::StepOutcome commit(wire::PoolEvents& events);
+
+  const DecodeOptions options_;
+  DecodeDeps deps_;
+  std::vector<engine::Sequence> sequences_;  // in order of arrival
+  engine::StepPlan plan_;                    // slice i belongs to sequences_[i]
+};
+
+}  // namespace bulkhead::decode

@@ -1,0 +1,40 @@
+// Records what pools report, as text, for tests of one pool alone.
+//
+// Threads: one.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "wire/pools.h"
+
+namespace bulkhead::engine::testing {
+
+class EventTrace final : public wire::PoolEvents {
+ public:
+  void on_token(wire::Slot slot, wire::TokenEvent event) override {
+    lines_.push_back(fmt::format("{}: token {}", slot, event.token));
+  }
+  void on_offered(wire::Slot slot) override { lines_.push_back(fmt::format("{}: offered", slot)); }
+  void on_accepted(wire::Slot slot) override {
+    lines_.push_back(fmt::format("{}: accepted", slot));
+  }
+  void on_end(wire::Slot slot, wire::Ending ending) override {
+    lines_.push_back(fmt::format("{}: end {}", slot, wire::to_string(ending.reason)));
+    if (ending.stop_id >= 0) lines_.back() += fmt::format(" by {}", ending.stop_id);
+  }
+  void on_released(wire::Slot slot) override {
+    lines_.push_back(fmt::format("{}: released", slot));
+  }
+
+  // What was recorded since the last call.
+  std::vector<std::string> take() { return std::exchange(lines_, {}); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace bulkhead::engine::testing

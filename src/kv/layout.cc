@@ -1,0 +1,59 @@
+#include "kv/layout.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace bulkhead::kv {
+
+std::string_view to_string(PageFormat format) {
+  switch (format) {
+    case PageFormat::kBf16:
+      return "bf16";
+  }
+  return "unknown";
+}
+
+namespace {
+
+size_t heads(const PageLayout& layout) { return static_cast<size_t>(layout.kv_heads); }
+
+size_t k_bytes(const PageLayout& layout) {
+  return heads(layout) * kernels::kv_k_head_bytes(layout.page_tokens, layout.head_dim);
+}
+
+size_t v_bytes(const PageLayout& layout) {
+  return heads(layout) * kernels::kv_v_head_bytes(layout.page_tokens, layout.head_dim);
+}
+
+}  // namespace
+
+size_t PageLayout::layer_bytes() const { return k_bytes(*this) + v_bytes(*this); }
+
+size_t PageLayout::page_bytes() const { return static_cast<size_t>(layers) * layer_bytes(); }
+
+size_t PageLayout::token_bytes() const {
+  const auto tokens = static_cast<size_t>(page_tokens);
+  return (page_bytes() + tokens - 1) / tokens;
+}
+
+std::string PageLayout::id() const {
+  return fmt::format("{}/{}x{}x{}x{}", to_string(format), page_tokens, layers, kv_heads, head_dim);
+}
+
+kernels::KvLayerView CacheView::layer(int32_t index) const {
+  BH_CHECK(index >= 0 && index < layout.layers, "a layer of the cache's layout");
+  kernels::KvLayerView view;
+  view.arena = arena;
+  view.page_stride = layout.page_bytes();
+  view.k_offset = static_cast<size_t>(index) * layout.layer_bytes();
+  view.v_offset = view.k_offset + k_bytes(layout);
+  view.k_head_stride = kernels::kv_k_head_bytes(layout.page_tokens, layout.head_dim);
+  view.v_head_stride = kernels::kv_v_head_bytes(layout.page_tokens, layout.head_dim);
+  view.page_tokens = layout.page_tokens;
+  view.kv_heads = layout.kv_heads;
+  view.head_dim = layout.head_dim;
+  return view;
+}
+
+}  // namespace bulkhead::kv

@@ -1,0 +1,177 @@
+#include "kv/page_pool.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "base/units.h"
+
+namespace bulkhead::kv {
+
+// --- Lease
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this != &other) {
+    release();
+    pool_ = std::exchange(other.pool_, nullptr);
+    ref_ = other.ref_;
+  }
+  return *this;
+}
+
+Lease Lease::share() const {
+  BH_CHECK(pool_ != nullptr, "share() of an empty lease");
+  pool_->add_lease(ref_.page);
+  return Lease(pool_, ref_);
+}
+
+void Lease::release() {
+  if (PagePool* pool = std::exchange(pool_, nullptr)) pool->drop_lease(ref_.page);
+}
+
+// --- Reservation
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this != &other) {
+    release();
+    pool_ = std::exchange(other.pool_, nullptr);
+    pages_ = std::exchange(other.pages_, 0);
+  }
+  return *this;
+}
+
+Lease Reservation::take() {
+  BH_CHECK(pool_ != nullptr && pages_ > 0, "take() of an exhausted reservation");
+  --pages_;
+  return pool_->take_reserved();
+}
+
+void Reservation::release() {
+  PagePool* pool = std::exchange(pool_, nullptr);
+  const int32_t pages = std::exchange(pages_, 0);
+  if (pool != nullptr) pool->unreserve(pages);
+}
+
+// --- PagePool
+
+base::Result<std::unique_ptr<PagePool>> PagePool::create(const PageLayout& layout,
+                                                         const PagePoolOptions& options) {
+  if (layout.page_tokens <= 0 || layout.page_tokens % 16 != 0) {
+    return base::invalid_argument("page_tokens",
+                                  "page size must be a positive multiple of 16 tokens");
+  }
+  if (layout.layers <= 0 || layout.kv_heads <= 0 || layout.head_dim <= 0) {
+    return base::invalid_argument("layout", "a page needs layers, heads and dimensions");
+  }
+  if (options.pages <= 0) return base::invalid_argument("pages", "a pool needs at least one page");
+  uint64_t bytes = 0;
+  if (!base::checked_mul(layout.page_bytes(), static_cast<uint64_t>(options.pages), &bytes)) {
+    return base::invalid_argument("pages", "the cache would exceed the address space");
+  }
+  auto arena = device::Buffer::allocate(bytes);
+  if (!arena.ok()) {
+    return std::move(arena).error().within(
+        fmt::format("cache of {} pages", base::format_count(static_cast<uint64_t>(options.pages))));
+  }
+  return std::unique_ptr<PagePool>(new PagePool(layout, options, std::move(arena).value()));
+}
+
+PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, device::Buffer arena)
+    : layout_(layout),
+      poison_free_(options.poison_free),
+      arena_(std::move(arena)),
+      tags_(static_cast<size_t>(options.pages)),
+      lease_count_(static_cast<size_t>(options.pages), 0),
+      free_ring_(static_cast<size_t>(options.pages)),
+      last_tag_(static_cast<Tag>(options.boot_nonce) << 48) {
+  for (PageId page = 0; page < options.pages; ++page) {
+    tags_[static_cast<size_t>(page)] = next_tag();
+    poison(page);
+    push_free(page);
+  }
+}
+
+PagePool::~PagePool() {
+  BH_CHECK(counts().available == counts().total, "leases or reservations outlive their pool");
+}
+
+int32_t PagePool::pages_for(int64_t tokens) const {
+  BH_CHECK(tokens >= 0, "a count of tokens");
+  return static_cast<int32_t>((tokens + layout_.page_tokens - 1) / layout_.page_tokens);
+}
+
+Reservation PagePool::reserve(int32_t pages) {
+  BH_CHECK(pages > 0, "a reservation of at least one page");
+  if (pages > free_ - reserved_) return {};
+  reserved_ += pages;
+  available_.store(free_ - reserved_, std::memory_order_relaxed);
+  return Reservation(this, pages);
+}
+
+PageCounts PagePool::counts() const {
+  return {static_cast<int32_t>(tags_.size()), available_.load(std::memory_order_relaxed)};
+}
+
+PoolSnapshot PagePool::snapshot() const {
+  PoolSnapshot snapshot{tags_, lease_count_, {}, reserved_, last_tag_};
+  for (size_t i = 0; i < static_cast<size_t>(free_); ++i) {
+    snapshot.free_list.push_back(free_ring_[(free_head_ + i) % free_ring_.size()]);
+  }
+  return snapshot;
+}
+
+Lease PagePool::take_reserved() {
+  BH_CHECK(reserved_ > 0 && free_ > 0, "a reserved page is free");
+  --reserved_;
+  const PageId page = pop_free();
+  const auto index = static_cast<size_t>(page);
+  BH_CHECK(lease_count_[index] == 0, "a page on the free list has no lease");
+  lease_count_[index] = 1;
+  tags_[index] = next_tag();
+  return Lease(this, PageRef{page, tags_[index]});
+}
+
+void PagePool::unreserve(int32_t pages) {
+  BH_CHECK(pages <= reserved_, "a reservation gives back what it was promised");
+  reserved_ -= pages;
+  available_.store(free_ - reserved_, std::memory_order_relaxed);
+}
+
+void PagePool::add_lease(PageId page) {
+  auto& count = lease_count_[static_cast<size_t>(page)];
+  BH_CHECK(count > 0, "only a held page is shared");
+  ++count;
+}
+
+void PagePool::drop_lease(PageId page) {
+  auto& count = lease_count_[static_cast<size_t>(page)];
+  BH_CHECK(count > 0, "a lease is dropped once");
+  if (--count > 0) return;
+  tags_[static_cast<size_t>(page)] = next_tag();
+  poison(page);
+  push_free(page);
+}
+
+void PagePool::push_free(PageId page) {
+  free_ring_[(free_head_ + static_cast<size_t>(free_)) % free_ring_.size()] = page;
+  ++free_;
+  available_.store(free_ - reserved_, std::memory_order_relaxed);
+}
+
+PageId PagePool::pop_free() {
+  const PageId page = free_ring_[free_head_];
+  free_head_ = (free_head_ + 1) % free_ring_.size();
+  --free_;
+  available_.store(free_ - reserved_, std::memory_order_relaxed);
+  return page;
+}
+
+void PagePool::poison(PageId page) {
+  if (!poison_free_) return;
+  const size_t bytes = layout_.page_bytes();
+  // 0xFFFF is a NaN in BF16: whoever reads a slot it has not written shows it in its logits.
+  std::memset(arena_.data() + static_cast<size_t>(page) * bytes, 0xFF, bytes);
+}
+
+}  // namespace bulkhead::kv

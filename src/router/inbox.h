@@ -1,0 +1,58 @@
+// What other threads ask of the step thread: new requests, cancellations, the end of intake.
+//
+// Threads: submit(), cancel(), close() and closed() by any thread; the rest by the step thread.
+// Invariants: at most live_max requests are between submit() and forget(); a cancellation is kept
+// once per live request and dropped for any other, so nothing here grows with what clients send;
+// a request and its cancellation are seen in the order they were made.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "wire/generate.h"
+
+namespace bulkhead::router {
+
+struct Submission {
+  wire::GenerateRequest request;
+  std::shared_ptr<wire::EventSink> sink;
+  std::chrono::nanoseconds submitted{0};
+};
+
+class Inbox {
+ public:
+  explicit Inbox(uint32_t live_max);
+
+  // kResourceExhausted when full, kUnavailable when closed, kInvalidArgument for an id in use.
+  base::Status submit(Submission submission);
+  void cancel(wire::RequestId id);
+  // No submission from here on; wakes the step thread.
+  void close();
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+  // Appends what has arrived. Costs one atomic load when nothing has.
+  void take(std::vector<Submission>& submissions, std::vector<wire::RequestId>& cancellations);
+  // The request is done; its place is free.
+  void forget(wire::RequestId id);
+  // Returns when something has arrived, or after `timeout`: spins briefly, then sleeps.
+  void wait(std::chrono::nanoseconds timeout);
+
+ private:
+  const uint32_t live_max_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Submission> submissions_;
+  std::vector<wire::RequestId> cancellations_;
+  std::unordered_map<wire::RequestId, bool> live_;  // -> cancellation seen
+  std::atomic<bool> pending_{false};
+  std::atomic<bool> closed_{false};
+};
+
+}  // namespace bulkhead::router

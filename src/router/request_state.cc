@@ -1,0 +1,77 @@
+#include "router/request_state.h"
+
+#include <cstddef>
+
+namespace bulkhead::router {
+namespace {
+
+using S = RequestState;
+
+constexpr Transition kNo{Verdict::kImpossible, S::kDone};
+constexpr Transition kLate{Verdict::kIgnore, S::kDone};
+constexpr Transition to(S state) { return {Verdict::kMove, state}; }
+
+constexpr size_t kStates = 6;
+constexpr size_t kEvents = 9;
+
+// clang-format off
+constexpr Transition kTable[kStates][kEvents] = {
+  //                admitted             offered                accepted          ended             failed            cancelled         deadline          shutdown          released
+  /* queued       */ {to(S::kPrefilling), kNo,                   kNo,              kNo,              kNo,              to(S::kDone),     to(S::kDone),     to(S::kDone),     kNo},
+  /* prefilling   */ {kNo,                to(S::kTransferring),  kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
+  /* transferring */ {kNo,                kNo,                   to(S::kDecoding), kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
+  /* decoding     */ {kNo,                kNo,                   kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
+  /* draining     */ {kNo,                kNo,                   kNo,              kLate,            kLate,            kLate,            kLate,            kLate,            to(S::kDone)},
+  /* done         */ {kNo,                kNo,                   kNo,              kNo,              kNo,              kLate,            kLate,            kLate,            kNo},
+};
+// clang-format on
+
+}  // namespace
+
+Transition transition(RequestState from, RequestEvent event) {
+  return kTable[static_cast<size_t>(from)][static_cast<size_t>(event)];
+}
+
+std::string_view to_string(RequestState state) {
+  switch (state) {
+    case RequestState::kQueued:
+      return "queued";
+    case RequestState::kPrefilling:
+      return "prefilling";
+    case RequestState::kTransferring:
+      return "transferring";
+    case RequestState::kDecoding:
+      return "decoding";
+    case RequestState::kDraining:
+      return "draining";
+    case RequestState::kDone:
+      return "done";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(RequestEvent event) {
+  switch (event) {
+    case RequestEvent::kAdmitted:
+      return "admitted";
+    case RequestEvent::kOffered:
+      return "offered";
+    case RequestEvent::kAccepted:
+      return "accepted";
+    case RequestEvent::kEnded:
+      return "ended";
+    case RequestEvent::kFailed:
+      return "failed";
+    case RequestEvent::kCancelled:
+      return "cancelled";
+    case RequestEvent::kDeadline:
+      return "deadline";
+    case RequestEvent::kShutdown:
+      return "shutdown";
+    case RequestEvent::kReleased:
+      return "released";
+  }
+  return "unknown";
+}
+
+}  // namespace bulkhead::router

@@ -1,0 +1,271 @@
+#include "router/router.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "router/request_check.h"
+
+namespace bulkhead::router {
+
+using std::chrono::nanoseconds;
+using wire::Slot;
+using wire::StepOutcome;
+
+namespace {
+
+constexpr nanoseconds kNever = nanoseconds::max();
+
+}  // namespace
+
+struct Router::Request {
+  RequestState state = RequestState::kDone;
+  wire::GenerateRequest request;  // until admitted
+  std::shared_ptr<wire::EventSink> sink;
+  wire::RequestId id = 0;
+  int32_t prompt_tokens = 0;
+  int32_t completion_tokens = 0;
+  nanoseconds deadline = kNever;
+  nanoseconds submitted{0};
+  std::optional<nanoseconds> admitted;
+  nanoseconds first_token{0};
+  wire::Ending ending;
+};
+
+Router::Router(const wire::GenerateLimits& limits, const RouterDeps& deps)
+    : limits_(limits),
+      deps_(deps),
+      inbox_(limits.running_max + limits.queued_max),
+      requests_(limits.running_max + limits.queued_max),
+      next_deadline_(kNever),
+      drain_deadline_(kNever.count()),
+      decode_steps_(deps.registry, "decode"),
+      prefill_steps_(deps.registry, "prefill") {
+  BH_CHECK(limits.running_max > 0, "room for one request at least");
+  const size_t slots = requests_.size();
+  free_.reserve(slots);
+  queued_.reserve(slots);
+  arrivals_.reserve(slots);
+  cancellations_.reserve(slots);
+  for (size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<Slot>(slot));
+  now_ = deps.clock.now();
+  publish();
+}
+
+Router::~Router() = default;
+
+wire::GeneratorStatus Router::status() const {
+  wire::GeneratorStatus status;
+  status.running = running_shown_.load(std::memory_order_relaxed);
+  status.waiting = waiting_shown_.load(std::memory_order_relaxed);
+  const wire::PageGauges pages = deps_.prefill.pages();
+  status.pages_total = pages.total;
+  status.pages_free = pages.free;
+  status.draining = inbox_.closed();
+  status.last_progress = nanoseconds(last_progress_.load(std::memory_order_relaxed));
+  return status;
+}
+
+base::Status Router::submit(wire::GenerateRequest request, std::shared_ptr<wire::EventSink> sink) {
+  BH_CHECK(sink != nullptr, "somebody receives the events");
+  BH_TRY(check_request(request, limits_));
+  return inbox_.submit({std::move(request), std::move(sink), deps_.clock.now()});
+}
+
+void Router::drain(nanoseconds deadline) {
+  drain_deadline_.store(deadline.count(), std::memory_order_relaxed);
+  inbox_.close();
+}
+
+bool Router::drained() const { return drained_.load(std::memory_order_acquire); }
+
+StepOutcome Router::step() {
+  now_ = deps_.clock.now();
+  // Read before the inbox: everything accepted before the close is then in what is taken.
+  closed_ = inbox_.closed();
+  take_inbox();
+  apply_deadlines();
+  apply_shutdown();
+  admit();
+  const StepOutcome outcome = run_pools();
+  publish();
+  return outcome;
+}
+
+void Router::take_inbox() {
+  inbox_.take(arrivals_, cancellations_);
+  for (Submission& arrival : arrivals_) enter(std::move(arrival));
+  arrivals_.clear();
+  for (const wire::RequestId id : cancellations_) {
+    for (Slot slot = 0; slot < requests_.size(); ++slot) {
+      if (requests_[slot].state == RequestState::kDone || requests_[slot].id != id) continue;
+      end_early(slot, RequestEvent::kCancelled,
+                {wire::FinishReason::kCancelled, wire::TokenId{-1}, std::nullopt});
+      break;
+    }
+  }
+  cancellations_.clear();
+}
+
+void Router::enter(Submission submission) {
+  BH_CHECK(!free_.empty(), "the inbox accepts no more requests than there are slots");
+  const Slot slot = free_.back();
+  free_.pop_back();
+  Request& request = requests_[slot];
+  request = Request{};
+  request.state = RequestState::kQueued;
+  request.id = submission.request.id;
+  request.prompt_tokens = static_cast<int32_t>(submission.request.prompt.size());
+  request.deadline = submission.request.deadline.value_or(kNever);
+  request.submitted = submission.submitted;
+  request.request = std::move(submission.request);
+  request.sink = std::move(submission.sink);
+  next_deadline_ = std::min(next_deadline_, request.deadline);
+  queued_.push_back(slot);
+}
+
+void Router::apply_deadlines() {
+  if (now_ < next_deadline_) return;
+  next_deadline_ = kNever;
+  for (Slot slot = 0; slot < requests_.size(); ++slot) {
+    const Request& request = requests_[slot];
+    if (request.state == RequestState::kDone) continue;
+    if (request.deadline <= now_) {
+      end_early(slot, RequestEvent::kDeadline,
+                {wire::FinishReason::kDeadline, wire::TokenId{-1}, std::nullopt});
+    } else {
+      next_deadline_ = std::min(next_deadline_, request.deadline);
+    }
+  }
+}
+
+void Router::apply_shutdown() {
+  if (!closed_ || now_ < nanoseconds(drain_deadline_.load(std::memory_order_relaxed))) {
+    return;
+  }
+  for (Slot slot = 0; slot < requests_.size(); ++slot) {
+    if (requests_[slot].state == RequestState::kDone) continue;
+    end_early(slot, RequestEvent::kShutdown,
+              {wire::FinishReason::kCancelled, wire::TokenId{-1},
+               base::Error{base::ErrorCode::kUnavailable, "the server is shutting down", {}}});
+  }
+}
+
+void Router::admit() {
+  size_t admitted = 0;
+  while (admitted < queued_.size() && running_ < limits_.running_max) {
+    const Slot slot = queued_[admitted];
+    Request& request = requests_[slot];
+    // Later requests do not overtake one that does not fit yet: nobody waits for ever.
+    if (!deps_.prefill.admit(request.request, slot)) break;
+    ++admitted;
+    ++running_;
+    request.admitted = now_;
+    apply(slot, RequestEvent::kAdmitted);
+  }
+  queued_.erase(queued_.begin(), queued_.begin() + static_cast<std::ptrdiff_t>(admitted));
+}
+
+StepOutcome Router::run_pools() {
+  const nanoseconds start = deps_.clock.now();
+  const StepOutcome decoded = deps_.decode.step(*this);
+  const nanoseconds middle = deps_.clock.now();
+  decode_steps_.record(decoded, middle - start);
+  const StepOutcome prefilled = deps_.prefill.step(*this);
+  now_ = deps_.clock.now();
+  prefill_steps_.record(prefilled, now_ - middle);
+  return std::max(decoded, prefilled);
+}
+
+void Router::publish() {
+  running_shown_.store(running_, std::memory_order_relaxed);
+  waiting_shown_.store(static_cast<uint32_t>(queued_.size()), std::memory_order_relaxed);
+  last_progress_.store(now_.count(), std::memory_order_relaxed);
+  const bool idle = free_.size() == requests_.size();
+  if (idle && closed_) drained_.store(true, std::memory_order_release);
+}
+
+// --- what the pools report
+
+void Router::on_token(Slot slot, wire::TokenEvent event) {
+  Request& request = requests_[slot];
+  BH_CHECK(request.state == RequestState::kPrefilling || request.state == RequestState::kDecoding,
+           "tokens come from a pool that holds the request");
+  if (request.completion_tokens == 0) request.first_token = deps_.clock.now();
+  ++request.completion_tokens;
+  request.sink->on_token(std::move(event));
+}
+
+void Router::on_offered(Slot slot) { apply(slot, RequestEvent::kOffered); }
+
+void Router::on_accepted(Slot slot) { apply(slot, RequestEvent::kAccepted); }
+
+void Router::on_end(Slot slot, wire::Ending ending) {
+  const bool failed = ending.reason == wire::FinishReason::kError;
+  if (apply(slot, failed ? RequestEvent::kFailed : RequestEvent::kEnded)) {
+    requests_[slot].ending = std::move(ending);
+  }
+}
+
+void Router::on_released(Slot slot) {
+  BH_CHECK(running_ > 0, "a release of an admitted request");
+  --running_;
+  apply(slot, RequestEvent::kReleased);
+}
+
+// --- the life of a request
+
+bool Router::apply(Slot slot, RequestEvent event) {
+  Request& request = requests_[slot];
+  const Transition next = transition(request.state, event);
+  BH_CHECK(next.verdict != Verdict::kImpossible,
+           fmt::format("event {} in state {}", to_string(event), to_string(request.state)));
+  if (next.verdict == Verdict::kIgnore) return false;
+  request.state = next.to;
+  if (next.to == RequestState::kDone) {
+    conclude(request);
+    free_.push_back(slot);
+  }
+  return true;
+}
+
+void Router::end_early(Slot slot, RequestEvent event, wire::Ending ending) {
+  Request& request = requests_[slot];
+  const RequestState from = request.state;
+  if (transition(from, event).verdict == Verdict::kMove) request.ending = std::move(ending);
+  if (from == RequestState::kQueued) {
+    queued_.erase(std::find(queued_.begin(), queued_.end(), slot));
+  }
+  if (!apply(slot, event)) return;
+  if (from == RequestState::kPrefilling) deps_.prefill.abort(slot, *this);
+  if (from == RequestState::kTransferring || from == RequestState::kDecoding) {
+    deps_.decode.abort(slot, *this);
+  }
+}
+
+// The one place that writes a terminal record.
+void Router::conclude(Request& request) {
+  const nanoseconds now = deps_.clock.now();
+  const bool has_tokens = request.completion_tokens > 0;
+  wire::FinishEvent event;
+  event.id = request.id;
+  event.reason = request.ending.reason;
+  event.stop_id = request.ending.stop_id;
+  event.error = std::move(request.ending.error);
+  event.prompt_tokens = request.prompt_tokens;
+  event.completion_tokens = request.completion_tokens;
+  event.queue_time = request.admitted.value_or(now) - request.submitted;
+  if (request.admitted) {
+    event.prefill_time = (has_tokens ? request.first_token : now) - *request.admitted;
+  }
+  if (has_tokens) event.decode_time = now - request.first_token;
+  inbox_.forget(request.id);
+  request.request = {};
+  const std::shared_ptr<wire::EventSink> sink = std::move(request.sink);
+  sink->on_finish(std::move(event));
+}
+
+}  // namespace bulkhead::router

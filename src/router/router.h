@@ -1,0 +1,99 @@
+// Owns every request from submission to its one FinishEvent, and decides what each step runs.
+//
+// Threads: Generator's functions and drain(), drained() by any thread; step() and wait() by the
+// step thread alone. Invariants: every accepted request gets exactly one FinishEvent, after its
+// last token; cancellation, deadline and shutdown act between steps only; requests are admitted in
+// the order they came; a step decodes every running sequence once and prefills at most one chunk,
+// so neither can starve the other; a step that admits and ends nothing allocates nothing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "router/inbox.h"
+#include "router/request_state.h"
+#include "router/step_metrics.h"
+#include "wire/generate.h"
+#include "wire/pools.h"
+
+namespace bulkhead::router {
+
+struct RouterDeps {
+  wire::PrefillPort& prefill;
+  wire::DecodePort& decode;
+  const base::Clock& clock;
+  telemetry::Registry& registry;
+};
+
+class Router final : public wire::Generator, private wire::PoolEvents {
+ public:
+  // At most running_max + queued_max requests live at a time; running_max of them in the pools.
+  Router(const wire::GenerateLimits& limits, const RouterDeps& deps);
+  ~Router() override;
+
+  const wire::GenerateLimits& limits() const override { return limits_; }
+  wire::GeneratorStatus status() const override;
+  wire::RequestId next_id() override { return ++last_id_; }
+  base::Status submit(wire::GenerateRequest request,
+                      std::shared_ptr<wire::EventSink> sink) override;
+  void cancel(wire::RequestId id) override { inbox_.cancel(id); }
+
+  // Refuses new requests from now on; accepted ones go on until `deadline` (on the clock given at
+  // construction) and are ended there.
+  void drain(std::chrono::nanoseconds deadline);
+  // Draining, and every accepted request has ended.
+  bool drained() const;
+
+  // One round: events, admission, one decode step, at most one prefill chunk.
+  wire::StepOutcome step();
+  // Sleeps until another thread asks for something, at most `timeout`.
+  void wait(std::chrono::nanoseconds timeout) { inbox_.wait(timeout); }
+
+ private:
+  struct Request;
+
+  void on_token(wire::Slot slot, wire::TokenEvent event) override;
+  void on_offered(wire::Slot slot) override;
+  void on_accepted(wire::Slot slot) override;
+  void on_end(wire::Slot slot, wire::Ending ending) override;
+  void on_released(wire::Slot slot) override;
+
+  void take_inbox();
+  void apply_deadlines();
+  void apply_shutdown();
+  void admit();
+  wire::StepOutcome run_pools();
+  void enter(Submission submission);
+  // True when the event moved the request.
+  bool apply(wire::Slot slot, RequestEvent event);
+  void end_early(wire::Slot slot, RequestEvent event, wire::Ending ending);
+  void conclude(Request& request);
+  void publish();
+
+  const wire::GenerateLimits limits_;
+  RouterDeps deps_;
+  Inbox inbox_;
+  std::vector<Request> requests_;     // by slot
+  std::vector<wire::Slot> free_;      // slots without a request
+  std::vector<wire::Slot> queued_;    // oldest first
+  std::vector<Submission> arrivals_;  // scratch of take_inbox()
+  std::vector<wire::RequestId> cancellations_;
+  uint32_t running_ = 0;                    // admitted and not released
+  bool closed_ = false;                     // no submission will arrive any more
+  std::chrono::nanoseconds now_{0};         // of the step's last clock reading
+  std::chrono::nanoseconds next_deadline_;  // no live request has an earlier one
+  std::atomic<uint64_t> last_id_{0};
+  std::atomic<int64_t> drain_deadline_;     // nanoseconds
+  std::atomic<uint32_t> running_shown_{0};  // what status() tells other threads
+  std::atomic<uint32_t> waiting_shown_{0};
+  std::atomic<int64_t> last_progress_{0};
+  std::atomic<bool> drained_{false};
+  StepMetrics decode_steps_;
+  StepMetrics prefill_steps_;
+};
+
+}  // namespace bulkhead::router

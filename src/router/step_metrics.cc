@@ -1,0 +1,20 @@
+#include "router/step_metrics.h"
+
+namespace bulkhead::router {
+
+StepMetrics::StepMetrics(telemetry::Registry& registry, const char* pool)
+    : seconds_(registry.histogram(
+          "bulkhead_step_seconds", "Time of one step of a pool",
+          {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0},
+          {{"pool", pool}})),
+      failed_(registry.counter("bulkhead_steps_failed_total",
+                               "Steps in which a sequence ended with an error of its own",
+                               {{"pool", pool}})) {}
+
+void StepMetrics::record(wire::StepOutcome outcome, std::chrono::nanoseconds time) {
+  if (outcome == wire::StepOutcome::kIdle) return;
+  seconds_.observe(std::chrono::duration<double>(time).count());
+  if (outcome == wire::StepOutcome::kFailed) failed_.add();
+}
+
+}  // namespace bulkhead::router

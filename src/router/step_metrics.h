@@ -1,0 +1,25 @@
+// What the router counts about steps. Figures of requests are the API's, taken from FinishEvents.
+//
+// Threads: recording on the step thread, scraping on any.
+#pragma once
+
+#include <chrono>
+
+#include "telemetry/metrics.h"
+#include "wire/pools.h"
+
+namespace bulkhead::router {
+
+// Of one pool.
+class StepMetrics {
+ public:
+  StepMetrics(telemetry::Registry& registry, const char* pool);
+  // Idle rounds are not steps.
+  void record(wire::StepOutcome outcome, std::chrono::nanoseconds time);
+
+ private:
+  telemetry::Histogram& seconds_;
+  telemetry::Counter& failed_;
+};
+
+}  // namespace bulkhead::router

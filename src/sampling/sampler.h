@@ -1,0 +1,52 @@
+// Chooses the next token of one sequence from its logits.
+//
+// Order: logit_bias; stop ids masked before min_tokens; repetition, then frequency and presence
+// penalties; temperature; top_k; top_p on what top_k left; min_p. At temperature 0 the greatest
+// logit after the penalties wins. Log-probabilities are of the raw logits.
+//
+// Threads: one thread at a time. Invariants: the choice is a function of the logits and the
+// sequence alone; the random number is a function of (seed, number of tokens generated), so
+// neighbours, batches and chunks have no influence; of equal logits the lowest id wins; a row with
+// a NaN or an infinity is an error of that sequence, never a guess. Nothing is allocated, except
+// the list of top log-probabilities where the request asks for one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "sampling/candidates.h"
+#include "wire/generate.h"
+#include "wire/sequence_state.h"
+
+namespace bulkhead::sampling {
+
+class Sampler {
+ public:
+  explicit Sampler(int32_t vocabulary_size);
+
+  // `logits` is [vocabulary_size]. Every token id of the sequence is inside the vocabulary.
+  base::Result<wire::TokenEvent> sample(std::span<const float> logits,
+                                        const wire::SequenceState& sequence);
+
+ private:
+  // The logits after bias, mask and penalties: the row itself where there are none.
+  std::span<const float> adjust(std::span<const float> logits, const wire::SequenceState& sequence);
+  void penalize(const wire::SequenceState& sequence);
+  wire::TokenId draw(std::span<const float> row, float greatest,
+                     const wire::SequenceState& sequence);
+  float candidate_floor(const wire::SamplingParams& params, bool by_count, bool by_share) const;
+  double total_mass() const;
+  wire::TokenId draw_from_all(double unit) const;
+
+  const size_t vocabulary_size_;
+  std::vector<float> adjusted_;       // [vocabulary_size]
+  std::vector<float> exponents_;      // [vocabulary_size]
+  std::vector<float> weights_;        // [vocabulary_size]
+  std::vector<double> block_masses_;  // [ceil(vocabulary_size / kWeighBlock)]
+  std::vector<int32_t> counts_;       // [vocabulary_size], zero between calls
+  Candidates candidates_;
+};
+
+}  // namespace bulkhead::sampling

@@ -1,0 +1,33 @@
+// How a sequence with its pages gets from prefill to decode.
+//
+// Threads: step thread only. Invariants: a handoff is in exactly one place: offered, in the link,
+// or received; it is received at most once; one that is withdrawn is never received.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "kv/page_table.h"
+#include "wire/sequence_state.h"
+
+namespace bulkhead::transfer {
+
+// A prefilled sequence: tokens include the first generated one, pages hold everything before it.
+struct Handoff {
+  wire::SequenceState state;
+  kv::PageTable pages;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  // There must be room: prefill runs no more sequences than the link can carry.
+  virtual void offer(Handoff handoff) = 0;
+  // The oldest handoff that has arrived whole.
+  virtual std::optional<Handoff> receive() = 0;
+  // Takes back a handoff that was not received yet.
+  virtual std::optional<Handoff> withdraw(wire::Slot slot) = 0;
+  virtual size_t in_transit() const = 0;
+};
+
+}  // namespace bulkhead::transfer
