@@ -1,0 +1,194 @@
+#include "cli.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "base/units.h"
+#include "commands.h"
+
+namespace bulkhead::apps {
+namespace {
+
+// CLI11 check: a size such as 512M or 2G; `bytes` receives it.
+CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
+                      const std::string& help) {
+  return app->add_option_function<std::string>(
+                name,
+                [&bytes, name](const std::string& text) {
+                  const base::Result<uint64_t> parsed = base::parse_bytes(text);
+                  if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
+                  bytes = *parsed;
+                },
+                help)
+      ->type_name("SIZE");
+}
+
+void add_model_options(CLI::App* app, serve::ModelOptions& model) {
+  app->add_option("model,--model,--model-path,-m", model.model_path,
+                  "GGUF file, or directory with config.json and safetensors")
+      ->required()
+      ->type_name("PATH")
+      ->check(CLI::ExistingPath);
+  app->add_option("--isa", model.isa, "Kernel path; default: the strongest this processor has")
+      ->check(CLI::IsMember({"ref", "avx2", "avx512", "amx"}))
+      ->envname("BULKHEAD_ISA");
+  app->add_option("--threads,-t", model.threads, "Compute threads; default: all logical CPUs")
+      ->check(CLI::Range(1u, 256u));
+  app->add_option("--chat-template", model.chat_template_path,
+                  "Jinja file to use instead of the checkpoint's own template")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
+  app->add_option("--context-length,--max-model-len", model.context_tokens,
+                  "Longest prompt plus answer of one request, in tokens; default: the model's")
+      ->check(CLI::Range(16, 16 << 20));
+  app->add_option("--page-size,--block-size", model.page_tokens, "Tokens per cache page")
+      ->check(CLI::IsMember({16, 32, 64, 128}))
+      ->capture_default_str();
+  add_size(app, "--kv-cache-memory,--kv-cache-memory-bytes", model.kv_cache_bytes,
+           "Memory for the cache; default: a quarter of what is free, at most 2 GiB");
+  app->add_option("--max-running-requests,--max-num-seqs", model.running_max,
+                  "Requests that decode at once")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  app->add_option("--max-queued-requests", model.queued_max,
+                  "Requests that may wait; one more is answered 429")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--chunked-prefill-size", model.prefill_chunk_tokens,
+                  "Prompt tokens computed between two decode steps")
+      ->check(CLI::Range(16, 8192))
+      ->capture_default_str();
+}
+
+void add_serve(CLI::App& root, serve::ServeOptions& options) {
+  CLI::App* app = root.add_subcommand("serve", "Serve a model over an OpenAI-compatible HTTP API");
+  add_model_options(app, options.model);
+  app->add_option("--host", options.host,
+                  "Address to listen on; anything but loopback needs --api-key")
+      ->capture_default_str();
+  app->add_option("--port", options.port, "Port to listen on; 0 picks a free one")
+      ->capture_default_str();
+  app->add_option("--port-file", options.port_file,
+                  "File that receives the port once the server is ready")
+      ->type_name("FILE");
+  app->add_option("--served-model-name", options.served_model_name,
+                  "Name that /v1/models reports and requests may use");
+  app->add_option("--api-key", options.api_key, "Key that clients must send as a bearer token")
+      ->envname("BULKHEAD_API_KEY")
+      ->type_name("KEY");
+  app->add_option_function<int64_t>(
+         "--drain-timeout",
+         [&options](const int64_t& seconds) {
+           options.drain_timeout = std::chrono::seconds(seconds);
+         },
+         "Seconds that running requests may take to finish after SIGTERM [30]")
+      ->check(CLI::Range(0, 3600));
+  app->add_option("--log-level", options.log_level, "Least severe level to log")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogLevel>{
+          {"debug", base::LogLevel::kDebug},
+          {"info", base::LogLevel::kInfo},
+          {"warning", base::LogLevel::kWarning},
+          {"error", base::LogLevel::kError}}));
+  app->add_option("--log-format", options.log_format, "Form of the log lines on standard error")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogFormat>{
+          {"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}}));
+  app->add_flag("--dry-run", options.dry_run, "Print the plan and stop before loading weights");
+  app->footer(
+      "Example:\n"
+      "  bulkhead serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 30000\n"
+      "  curl http://127.0.0.1:30000/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
+}
+
+void add_chat(CLI::App& root, ChatOptions& options) {
+  CLI::App* app = root.add_subcommand("chat", "Talk to a running server from the terminal");
+  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
+  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
+      ->envname("BULKHEAD_API_KEY")
+      ->type_name("KEY");
+  app->add_option("--system", options.system, "System message to start with");
+  app->add_option("--temperature", options.temperature, "0 is greedy; default: the server's")
+      ->check(CLI::Range(0.0, 2.0));
+  app->add_option("--max-tokens", options.max_tokens, "Longest answer; default: the server's")
+      ->check(CLI::Range(1, 1 << 24));
+  app->footer("Inside: /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves.");
+}
+
+void add_generate(CLI::App& root, GenerateOptions& options) {
+  CLI::App* app = root.add_subcommand("generate", "Continue one prompt without a server");
+  add_model_options(app, options.model);
+  app->add_option("--prompt,-p", options.prompt, "Text to continue; - reads standard input")
+      ->required();
+  app->add_flag("--chat", options.chat, "Treat the prompt as a user's message");
+  app->add_option("--max-tokens,-n", options.max_tokens, "Longest answer")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app->add_option("--temperature", options.temperature, "0 is greedy")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+  app->add_option("--seed", options.seed, "Seed of the random draws")->capture_default_str();
+  app->add_flag("--stats", options.stats, "Print token counts and rates to standard error");
+}
+
+void add_inspect(CLI::App& root, InspectOptions& options) {
+  CLI::App* app = root.add_subcommand("inspect", "Print a checkpoint's facts without loading it");
+  app->add_option("path", options.path, "GGUF file, or directory with safetensors")
+      ->required()
+      ->type_name("PATH")
+      ->check(CLI::ExistingPath);
+  app->add_flag("--tensors", options.tensors, "List every tensor with type and shape");
+}
+
+CLI::App* add_bench(CLI::App& root, BenchKernelsOptions& options) {
+  CLI::App* bench = root.add_subcommand("bench", "Measure this machine and this build");
+  bench->require_subcommand(1);
+  CLI::App* kernels = bench->add_subcommand(
+      "kernels", "Each kernel's speed and its share of this machine's measured peak");
+  kernels->add_option("--isa", options.isa, "One kernel path; default: every one that runs here")
+      ->check(CLI::IsMember({"ref", "avx2", "avx512", "amx"}));
+  kernels->add_option("--threads,-t", options.threads, "Compute threads; default: all")
+      ->check(CLI::Range(1u, 256u));
+  kernels->add_option("--samples", options.samples, "Samples a figure is the median of")
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
+  kernels->add_flag("--json", options.json, "One JSON object instead of the table");
+  return bench;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app{
+      "Bulkhead serves open-weight language models from one machine.\n"
+      "Start with: bulkhead serve MODEL    then: bulkhead chat"};
+  app.name("bulkhead");
+  app.set_version_flag("--version", BULKHEAD_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(42);
+
+  serve::ServeOptions serve_options;
+  ChatOptions chat_options;
+  GenerateOptions generate_options;
+  InspectOptions inspect_options;
+  BenchKernelsOptions bench_options;
+  add_serve(app, serve_options);
+  add_chat(app, chat_options);
+  add_generate(app, generate_options);
+  add_inspect(app, inspect_options);
+  add_bench(app, bench_options);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (app.got_subcommand("serve")) return run_serve(serve_options);
+  if (app.got_subcommand("chat")) return run_chat(chat_options);
+  if (app.got_subcommand("generate")) return run_generate(generate_options);
+  if (app.got_subcommand("inspect")) return run_inspect(inspect_options);
+  return run_bench_kernels(bench_options);
+}
+
+}  // namespace bulkhead::apps

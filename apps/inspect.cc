@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/units.h"
+#include "commands.h"
+#include "kv/layout.h"
+#include "model/checkpoint.h"
+#include "model/loader.h"
+
+namespace bulkhead::apps {
+namespace {
+
+using base::format_bytes;
+using base::format_count;
+
+void row(std::string_view name, const std::string& value) {
+  std::cout << fmt::format("{:<18}{}\n", name, value);
+}
+
+std::string rope_text(const model::RopeConfig& rope) {
+  std::string text = fmt::format("theta {:g}", rope.theta);
+  if (rope.scaling != model::RopeScaling::kNone) {
+    text += fmt::format(", {} x{:g} over {} tokens", model::to_string(rope.scaling), rope.factor,
+                        rope.original_context);
+  }
+  return text;
+}
+
+std::string extras_text(const model::DenseConfig& config) {
+  std::string text;
+  const auto add = [&text](bool present, std::string_view what) {
+    if (!present) return;
+    if (!text.empty()) text += ", ";
+    text += what;
+  };
+  add(config.qkv_bias, "q/k/v bias");
+  add(config.o_bias, "o bias");
+  add(config.mlp_bias, "mlp bias");
+  add(config.qk_norm, "q/k norm");
+  return text.empty() ? "none" : text;
+}
+
+std::string eos_text(const model::GenerationDefaults& generation) {
+  std::string text;
+  for (const int32_t id : generation.eos_ids) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", id);
+  }
+  return text.empty() ? "none" : text;
+}
+
+void print_model(const model::CheckpointSummary& facts) {
+  const model::DenseConfig& c = facts.config;
+  row("family", c.family);
+  row("parameters", format_count(facts.parameters));
+  row("layers", fmt::format("{}", c.layers));
+  row("hidden / mlp", fmt::format("{} / {}", c.hidden, c.intermediate));
+  row("heads",
+      fmt::format("{} query, {} key/value, {} values each", c.heads, c.kv_heads, c.head_dim));
+  row("extras", extras_text(c));
+  row("rope", rope_text(c.rope));
+  row("context", fmt::format("{} tokens", format_count(static_cast<uint64_t>(c.context))));
+  row("vocabulary", fmt::format("{}, output head {}",
+                                format_count(static_cast<uint64_t>(c.vocabulary)),
+                                facts.tied ? "tied to the embedding" : "of its own"));
+}
+
+void print_files(const model::CheckpointSummary& facts) {
+  row("format", std::string(model::to_string(facts.format)));
+  row("files", fmt::format("{} ({})", facts.files.size(), format_bytes(facts.file_bytes)));
+  row("tensors", fmt::format("{} ({})", facts.tensors, format_bytes(facts.tensor_bytes)));
+  for (const auto& share : facts.types) {
+    row("  " + share.type, fmt::format("{} ({})", share.tensors, format_bytes(share.bytes)));
+  }
+}
+
+void print_memory(const model::Checkpoint& checkpoint) {
+  const model::DenseConfig& config = checkpoint.config();
+  const base::Result<uint64_t> weights = model::weight_bytes(checkpoint);
+  row("weights here", weights.ok() ? format_bytes(*weights) + " as packed BF16"
+                                   : "cannot be loaded: " + weights.error().message);
+  kv::PageLayout layout;
+  layout.layers = config.layers;
+  layout.kv_heads = config.kv_heads;
+  layout.head_dim = config.head_dim;
+  row("cache per token", format_bytes(layout.token_bytes()) + " in BF16");
+}
+
+void print_tensors(const model::Checkpoint& checkpoint) {
+  std::cout << '\n';
+  for (const model::TensorInfo& tensor : checkpoint.tensors()) {
+    std::cout << fmt::format("{:<6}{:<22}{:>11}  {}\n", model::to_string(tensor.type),
+                             model::shape_text(tensor.shape), format_bytes(tensor.bytes),
+                             tensor.name);
+  }
+}
+
+}  // namespace
+
+int run_inspect(const InspectOptions& options) {
+  const auto checkpoint = model::Checkpoint::open(options.path);
+  if (!checkpoint.ok()) {
+    std::cerr << "error: " << checkpoint.error().message << '\n';
+    return 1;
+  }
+  const model::CheckpointSummary facts = checkpoint->describe();
+  row("name", facts.name);
+  print_files(facts);
+  print_model(facts);
+  row("tokenizer", facts.tokenizer);
+  row("chat template", facts.chat_template ? "yes" : "no");
+  row("end of text ids", eos_text(facts.generation));
+  print_memory(*checkpoint);
+  if (options.tensors) print_tensors(*checkpoint);
+  return 0;
+}
+
+}  // namespace bulkhead::apps

@@ -1,0 +1,27 @@
+// The lines a server prints when it starts: what was chosen, why, and how to reach it.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include "model/checkpoint.h"
+#include "serve/plan.h"
+
+namespace bulkhead::serve {
+
+// Everything that is known before the weights are loaded.
+std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
+                      const device::CpuFacts& cpu, const std::string& kernels);
+
+struct Reach {
+  std::string url;         // http://127.0.0.1:30000
+  std::string model_name;
+  bool key_needed = false;
+  bool has_chat = true;    // the model has a chat template
+  double ready_seconds = 0;
+};
+// The last lines: address and one curl command that works as it stands.
+std::string ready_text(const Reach& reach);
+
+}  // namespace bulkhead::serve

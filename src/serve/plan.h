@@ -1,0 +1,43 @@
+// What a server will use, derived from the model, the machine and the operator's wishes before any
+// weight is loaded: the numbers of the start-up banner, each with its reason.
+//
+// Threads: pure functions. Invariants: a plan that was returned fits the machine by its own sums;
+// cache_tokens >= context_tokens, so that one longest request always fits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "device/cpu.h"
+#include "kv/layout.h"
+#include "model/checkpoint.h"
+#include "serve/options.h"
+
+namespace bulkhead::serve {
+
+struct Plan {
+  device::Isa isa = device::Isa::kRef;
+  std::string isa_reason;
+  unsigned threads = 1;
+  uint64_t weight_bytes = 0;        // as packed in memory
+  kv::PageLayout layout;
+  int32_t pages = 0;
+  int32_t cache_tokens = 0;         // pages * page_tokens
+  uint64_t cache_bytes = 0;
+  std::string cache_reason;
+  int32_t context_tokens = 0;
+  std::string context_reason;
+  uint32_t running_max = 0;
+  uint32_t queued_max = 0;
+  int32_t prefill_chunk_tokens = 0;
+  double full_context_requests = 0;  // cache_tokens / context_tokens
+};
+
+// Errors: kInvalidArgument or kResourceExhausted naming the option and the value that would work.
+base::Result<Plan> make_plan(const ModelOptions& options, const model::DenseConfig& config,
+                             uint64_t weight_bytes, const device::CpuFacts& cpu);
+base::Result<Plan> make_plan(const ModelOptions& options, const model::Checkpoint& checkpoint,
+                             const device::CpuFacts& cpu);
+
+}  // namespace bulkhead::serve

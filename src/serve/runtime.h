@@ -1,0 +1,71 @@
+// A model that is loaded and generating: weights, cache, pools, router and the step thread, wired in
+// the shared placement. What `serve` puts HTTP in front of and `generate` calls directly.
+//
+// Threads: start() and stop() on one thread; generator() may be used by any.
+// Invariants: members are declared in the order they depend on each other and die in the reverse
+// one, the step thread first.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "decode/decode_pool.h"
+#include "device/thread_pool.h"
+#include "engine/executor.h"
+#include "kernels/kernel_set.h"
+#include "kv/page_pool.h"
+#include "model/checkpoint.h"
+#include "model/loader.h"
+#include "prefill/prefill_pool.h"
+#include "router/router.h"
+#include "router/step_loop.h"
+#include "sampling/sampler.h"
+#include "serve/plan.h"
+#include "serve/text_loading.h"
+#include "telemetry/metrics.h"
+#include "transfer/by_reference.h"
+
+namespace bulkhead::serve {
+
+class Runtime {
+ public:
+  // Loads the weights (`progress` hears of it) and starts the step thread. `clock` and `registry`
+  // outlive the runtime.
+  static base::Result<std::unique_ptr<Runtime>> start(const Plan& plan,
+                                                      const kernels::KernelSet& kernels,
+                                                      const model::Checkpoint& checkpoint,
+                                                      const base::Clock& clock,
+                                                      telemetry::Registry& registry,
+                                                      const model::ProgressFn& progress);
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  wire::Generator& generator() { return *router_; }
+  const model::ModelFacts& facts() const { return decoder_->facts(); }
+  bool drained() const { return router_->drained(); }
+  // Refuses new requests; accepted ones are ended at now + grace. Returns at once.
+  void drain(std::chrono::nanoseconds grace);
+  // Ends what is left and joins the step thread.
+  void stop() { loop_->stop(std::chrono::nanoseconds(0)); }
+
+ private:
+  explicit Runtime(const base::Clock& clock) : clock_(clock) {}
+  void wire_pools(const Plan& plan, telemetry::Registry& registry);
+
+  const base::Clock& clock_;
+  std::unique_ptr<device::ThreadPool> threads_;
+  std::unique_ptr<model::Decoder> decoder_;
+  std::unique_ptr<kv::PagePool> pages_;
+  std::unique_ptr<engine::Executor> executor_;
+  std::unique_ptr<sampling::Sampler> sampler_;
+  std::unique_ptr<transfer::ByReference> link_;
+  std::unique_ptr<prefill::PrefillPool> prefill_;
+  std::unique_ptr<decode::DecodePool> decode_;
+  std::unique_ptr<router::Router> router_;
+  std::unique_ptr<router::StepLoop> loop_;
+};
+
+}  // namespace bulkhead::serve

@@ -1,0 +1,68 @@
+#include "serve/text_loading.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+namespace bulkhead::serve {
+namespace {
+
+// A template file is text that somebody wrote; nobody wrote one of this size.
+constexpr size_t kTemplateBytesMax = 1u << 20;
+
+base::Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kTemplateBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file && !file.eof()) {
+    return base::Error{base::ErrorCode::kIo, fmt::format("cannot read {}", path), {}};
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kTemplateBytesMax) {
+    return base::invalid_argument("--chat-template", fmt::format("{} is larger than 1 MiB", path));
+  }
+  return text;
+}
+
+text::GgufVocabulary to_vocabulary(const model::GgufTokens& tokens) {
+  text::GgufVocabulary vocabulary;
+  vocabulary.model = tokens.model;
+  vocabulary.pre = tokens.pre;
+  vocabulary.tokens = tokens.tokens;
+  vocabulary.types = tokens.types;
+  vocabulary.merges = tokens.merges;
+  vocabulary.bos = tokens.bos;
+  vocabulary.eos = tokens.eos;
+  vocabulary.add_bos = tokens.add_bos;
+  vocabulary.add_eos = tokens.add_eos;
+  return vocabulary;
+}
+
+base::Result<std::unique_ptr<text::Tokenizer>> load_tokenizer(const model::TextSource& source) {
+  if (source.tokenizer_json) return text::Tokenizer::from_json(*source.tokenizer_json);
+  if (source.gguf) return text::Tokenizer::from_gguf(to_vocabulary(*source.gguf));
+  return base::Error{base::ErrorCode::kNotFound,
+                     "the checkpoint has no tokenizer: put its tokenizer.json beside config.json",
+                     {}};
+}
+
+}  // namespace
+
+base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
+                                 const std::string& template_path) {
+  TextSide side;
+  auto tokenizer = load_tokenizer(checkpoint.text());
+  if (!tokenizer.ok()) return std::move(tokenizer).error().within("tokenizer");
+  side.tokenizer = std::move(tokenizer).value();
+  std::string source = checkpoint.text().chat_template;
+  if (!template_path.empty()) {
+    BH_ASSIGN(source, read_file(template_path));
+  }
+  if (source.empty()) return side;
+  auto compiled = chat::ChatTemplate::compile(source);
+  if (!compiled.ok()) return std::move(compiled).error().within("chat template");
+  side.chat_template.emplace(std::move(compiled).value());
+  return side;
+}
+
+}  // namespace bulkhead::serve
