@@ -10,6 +10,12 @@
 // the page size; each cut is a softmax of its own with FP32 running maximum, and cuts are merged in
 // ascending order. A row's bits depend on its query and its cache alone. Positions beyond a row's
 // own are skipped, never multiplied: pages may hold NaN there.
+//
+// Bound, for n visible positions: |error| <= max|v| * (2 e + (n + 16) 2^-24), where
+// e = (head_dim + 2) 2^-24 * scale * max over positions of sum |q_i k_i| is the error of a score.
+//
+// Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256); what worker 0 has beyond
+// that lets the cuts of a few long sequences be shared out over all workers.
 #pragma once
 
 #include <cstddef>

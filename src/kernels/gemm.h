@@ -5,7 +5,7 @@
 // fused multiply-add each (vector paths), or tile by tile of 32 k in the tile unit's own order after
 // rounding a to BF16 (AMX path). Hence one row gives the same bits alone and among others.
 //
-// Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-9 * sum
+// Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
 // |a[k] w[k]| for rounding the activations.
 #pragma once
 

@@ -1,0 +1,47 @@
+// What the tile driver asks of a tile unit's translation unit: plain numbers in and out.
+//
+// Threads: pure functions on the caller's memory; each call configures and releases its thread's tiles.
+// Two implementations of one source: AMX (amx/ops_amx.cc) and a unit written out in plain C++
+// (amx/ops_emulated.cc), so that packing, tiling and edges are tested on every machine.
+#pragma once
+
+#include <cstdint>
+
+namespace bulkhead::kernels {
+
+inline constexpr int64_t kTileRows = 16;
+inline constexpr int64_t kTileK = 32;
+// Codes of one tile: 16 rows of 32.
+inline constexpr int64_t kTileCodes = kTileRows * kTileK;
+
+// c[r][16 p + i] = start + sum over k, tile by tile.
+struct TileProduct {
+  const uint16_t* a = nullptr;  // [row tile][k tile][16][32], as round_rows wrote it
+  int64_t a_k_tiles = 0;        // k tiles from one row tile to the next
+  int64_t rows = 0;
+  const uint16_t* w = nullptr;  // panel p starts at w + p * panel_stride
+  int64_t panel_stride = 0;
+  int64_t panels = 0;
+  int64_t columns = 0;        // real columns of all the panels, 16 * panels but for a ragged last one
+  int64_t k_tile_begin = 0;
+  int64_t k_tile_end = 0;
+  const float* start = nullptr;  // null: zero; may be c
+  int64_t start_stride = 0;      // 0: one row for all (a bias)
+  float* c = nullptr;
+  int64_t c_stride = 0;
+};
+
+inline constexpr int64_t kTileRoundFlops = 4 * 16 * 16 * 32 * 2;
+
+struct TileOps {
+  // Rounds up to 16 rows of `k` floats to one row tile of ceil(k / 32) k tiles, zero beyond.
+  void (*round_rows)(const float* a, int64_t a_stride, int64_t rows, int64_t k, uint16_t* out);
+  void (*multiply)(const TileProduct& product);
+  // For the benches: kTileRoundFlops per round, from registers.
+  void (*tile_rounds)(int64_t rounds);
+};
+
+extern const TileOps kAmxOps;
+extern const TileOps kEmulatedTileOps;
+
+}  // namespace bulkhead::kernels

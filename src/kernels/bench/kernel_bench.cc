@@ -1,0 +1,406 @@
+#include "kernels/bench/kernel_bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/json_writer.h"
+#include "device/buffer.h"
+#include "kernels/bench/peaks.h"
+#include "kernels/kernel_set.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+constexpr size_t kReadBytes = size_t{64} << 20;  // one sample of DRAM reads
+
+// A kernel's own costs: which of the peaks forbids more follows from them.
+struct Cost {
+  double flops = 0.0;
+  double memory_bytes = 0.0;  // from DRAM
+  double l2_bytes = 0.0;      // from caches, for work on rows that were just written
+};
+
+struct Peaks {
+  double compute = 0.0;
+  double dram = 0.0;
+  double l2 = 0.0;
+};
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, const device::CpuFacts& cpu, device::Buffer& weights,
+        device::Buffer& cache, device::Buffer& rows, BenchReport& report)
+      : options_(options),
+        weights_(weights),
+        cache_(cache),
+        rows_(rows),
+        report_(report),
+        pool_({.threads = report.threads}),
+        one_({.threads = 1, .scratch_bytes = 4096}),
+        // Reading needs no FMA, so the widest loads of the machine are the yardstick for memory.
+        reader_(device::available(cpu, device::Isa::kAvx512) ? kAvx512Ops : kAvx2Ops) {}
+
+  void measure_peaks();
+  void measure_path(const KernelSet& set);
+
+ private:
+  template <typename Sample>
+  void peak(std::string name, std::string unit, unsigned threads, Sample sample);
+  template <typename Once>
+  void kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
+              Once once);
+
+  void gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k);
+  void decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t context,
+              int32_t sequences);
+  void prefill(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t position,
+               int32_t tokens);
+  void row_wise(const KernelSet& set, int64_t rows);
+
+  double compute_rate(const KernelSet& set, bool tiles);
+  std::span<const float> some_memory();
+
+  const BenchOptions& options_;
+  device::Buffer& weights_;
+  device::Buffer& cache_;
+  device::Buffer& rows_;
+  BenchReport& report_;
+  device::ThreadPool pool_;
+  device::ThreadPool one_;
+  const VectorOps& reader_;
+  size_t read_at_ = 0;
+};
+
+const VectorOps& vector_ops(const KernelSet& set) {
+  return set.isa == device::Isa::kAvx2 ? kAvx2Ops : kAvx512Ops;
+}
+
+// The next stretch of weights, so that no sample reads what the one before left in cache.
+std::span<const float> Bench::some_memory() {
+  const size_t floats = std::min(kReadBytes, weights_.size()) / sizeof(float);
+  const std::span<const float> all = std::as_const(weights_).as<float>();
+  if (read_at_ + floats > all.size()) read_at_ = 0;
+  const std::span<const float> piece = all.subspan(read_at_, floats);
+  read_at_ += floats;
+  return piece;
+}
+
+double Bench::compute_rate(const KernelSet& set, bool tiles) {
+  if (tiles && set.isa == device::Isa::kAmx) return tile_rate(kAmxOps, pool_);
+  return fma_rate(vector_ops(set), pool_);
+}
+
+template <typename Sample>
+void Bench::peak(std::string name, std::string unit, unsigned threads, Sample sample) {
+  std::vector<double> rates;
+  for (int i = 0; i < options_.samples; ++i) rates.push_back(sample() / 1e9);
+  const Spread spread = spread_of(rates);
+  report_.peaks.push_back(
+      {std::move(name), std::move(unit), threads, spread.median, spread.p10, spread.p90});
+}
+
+void Bench::measure_peaks() {
+  for (device::ThreadPool* pool : {&one_, &pool_}) {
+    peak("dram read", "GB/s", pool->threads(),
+         [&] { return read_rate(reader_, some_memory(), *pool); });
+    peak("l2 read", "GB/s", pool->threads(),
+         [&] { return l2_rate(reader_, some_memory(), *pool); });
+    if (pool_.threads() == 1) break;
+  }
+}
+
+template <typename Once>
+void Bench::kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
+                   Once once) {
+  const bool tiles = name == "gemm" && set.isa == device::Isa::kAmx;
+  once();  // touches what it needs
+  double begin = bench_seconds();
+  once();
+  const double estimate = std::max(1e-7, bench_seconds() - begin);
+  const auto repeats =
+      static_cast<int>(std::clamp(options_.sample_ms * 1e-3 / estimate, 1.0, 1e6));
+  std::vector<double> times, compute, dram, l2;
+  for (int i = 0; i < options_.samples; ++i) {
+    compute.push_back(compute_rate(set, tiles));
+    if (cost.memory_bytes > 0.0) dram.push_back(read_rate(reader_, some_memory(), pool_));
+    if (cost.l2_bytes > 0.0) l2.push_back(l2_rate(reader_, some_memory(), pool_));
+    begin = bench_seconds();
+    for (int r = 0; r < repeats; ++r) once();
+    times.push_back((bench_seconds() - begin) / repeats);
+  }
+  const Spread time = spread_of(times);
+  BenchRow row;
+  row.kernel = std::move(name);
+  row.isa = device::to_string(set.isa);
+  row.shape = std::move(shape);
+  row.ms = time.median * 1e3;
+  row.ms_p10 = time.p10 * 1e3;
+  row.ms_p90 = time.p90 * 1e3;
+  row.gflops = cost.flops / time.median / 1e9;
+  row.gbytes = (cost.memory_bytes + cost.l2_bytes) / time.median / 1e9;
+  const double least_compute = cost.flops / spread_of(compute).median;
+  const double least_dram = dram.empty() ? 0.0 : cost.memory_bytes / spread_of(dram).median;
+  const double least_l2 = l2.empty() ? 0.0 : cost.l2_bytes / spread_of(l2).median;
+  const double least = std::max({least_compute, least_dram, least_l2});
+  row.bound_by = least == least_compute ? (tiles ? "tiles" : "fma") : least == least_dram ? "dram"
+                                                                                          : "l2";
+  row.share = least / time.median;
+  report_.rows.push_back(std::move(row));
+}
+
+void Bench::gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k) {
+  const size_t bytes = packed_bytes(n, k);
+  const auto matrices = static_cast<int64_t>(weights_.size() / bytes);
+  if (matrices == 0) return;
+  float* a = rows_.as<float>().data();
+  float* c = a + rows * k;
+  int64_t next = 0;
+  const double weights = static_cast<double>(n) * static_cast<double>(k);
+  kernel(set, "gemm", fmt::format("{} x {} -> {}", rows, k, n),
+         {.flops = 2.0 * static_cast<double>(rows) * weights,
+          .memory_bytes = 2.0 * weights, .l2_bytes = 0.0},
+         [&] {
+           const auto* data = reinterpret_cast<const quant::Bf16*>(
+               weights_.data() + static_cast<size_t>(next++ % matrices) * bytes);
+           set.gemm({.a = a, .a_stride = k, .rows = rows, .w = {data, n, k}, .bias = nullptr,
+                     .c = c, .c_stride = n, .accumulate = false},
+                    pool_);
+         });
+}
+
+constexpr int32_t kPageTokens = 64;
+constexpr int32_t kHeadDim = 64;
+
+KvLayerView cache_view(device::Buffer& arena, int32_t kv_heads) {
+  KvLayerView view;
+  view.arena = arena.data();
+  view.k_head_stride = kv_k_head_bytes(kPageTokens, kHeadDim);
+  view.v_head_stride = kv_v_head_bytes(kPageTokens, kHeadDim);
+  view.v_offset = view.k_head_stride * static_cast<size_t>(kv_heads);
+  view.page_stride = 2 * view.v_offset;
+  view.page_tokens = kPageTokens;
+  view.kv_heads = kv_heads;
+  view.head_dim = kHeadDim;
+  return view;
+}
+
+// All pages of the arena in an order without neighbours.
+std::vector<int32_t> scattered_pages(const KvLayerView& view, size_t arena_bytes) {
+  const auto count = static_cast<int64_t>(arena_bytes / view.page_stride);
+  int64_t step = count * 5 / 8 | 1;
+  while (std::gcd(step, count) != 1) step += 2;
+  std::vector<int32_t> pages;
+  for (int64_t i = 0; i < count; ++i) pages.push_back(static_cast<int32_t>(i * step % count));
+  return pages;
+}
+
+void Bench::decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t context,
+                   int32_t sequences) {
+  const KvLayerView view = cache_view(cache_, kv_heads);
+  const std::vector<int32_t> pages = scattered_pages(view, cache_.size());
+  const int32_t pages_each = context / kPageTokens;
+  const auto sets = static_cast<int32_t>(pages.size()) / (pages_each * sequences);
+  if (sets == 0) return;
+  const int64_t row = int64_t{q_heads} * kHeadDim;
+  float* q = rows_.as<float>().data();
+  float* out = q + sequences * row;
+  std::vector<AttentionSlice> slices(static_cast<size_t>(sequences));
+  int32_t next = 0;
+  const double tokens = static_cast<double>(context) * sequences;
+  kernel(set, "decode attention",
+         fmt::format("{} seq x {}, {}q/{}kv d{}", sequences, context, q_heads, kv_heads,
+                     kHeadDim),
+         {.flops = 4.0 * tokens * static_cast<double>(row),
+          .memory_bytes = 4.0 * tokens * kv_heads * kHeadDim, .l2_bytes = 0.0},
+         [&] {
+           const int32_t first = next++ % sets * sequences * pages_each;
+           for (int32_t s = 0; s < sequences; ++s) {
+             slices[static_cast<size_t>(s)] = {.first_row = s, .tokens = 1,
+                                               .position = context - 1,
+                                               .pages = pages.data() + first + s * pages_each};
+           }
+           set.attention({.kv = view, .slices = slices.data(), .slice_count = sequences, .q = q,
+                          .q_stride = row, .out = out, .out_stride = row, .q_heads = q_heads,
+                          .scale = 0.125f},
+                         pool_);
+         });
+}
+
+void Bench::prefill(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t position,
+                    int32_t tokens) {
+  const KvLayerView view = cache_view(cache_, kv_heads);
+  const std::vector<int32_t> pages = scattered_pages(view, cache_.size());
+  if (static_cast<int32_t>(pages.size()) * kPageTokens < position + tokens) return;
+  const int64_t row = int64_t{q_heads} * kHeadDim;
+  float* q = rows_.as<float>().data();
+  const AttentionSlice slice{.first_row = 0, .tokens = tokens, .position = position,
+                             .pages = pages.data()};
+  const double seen = (position + (tokens + 1) / 2.0) * tokens;
+  kernel(set, "prefill attention",
+         fmt::format("{} tokens at {}, {}q/{}kv d{}", tokens, position, q_heads, kv_heads,
+                     kHeadDim),
+         {.flops = 4.0 * seen * static_cast<double>(row), .memory_bytes = 0.0, .l2_bytes = 0.0},
+         [&] {
+           set.attention({.kv = view, .slices = &slice, .slice_count = 1, .q = q,
+                          .q_stride = row, .out = q + tokens * row, .out_stride = row,
+                          .q_heads = q_heads, .scale = 0.125f},
+                         pool_);
+         });
+}
+
+void Bench::row_wise(const KernelSet& set, int64_t rows) {
+  const int64_t width = 2048;
+  float* x = rows_.as<float>().data();
+  float* y = x + rows * width;
+  float* z = y + rows * width;
+  const auto bytes = static_cast<double>(rows * width * 4);
+  const std::string shape = fmt::format("{} x {}", rows, width);
+  kernel(set, "rms_norm", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 2.0 * bytes},
+         [&] {
+           set.rms_norm({.x = x, .x_stride = width, .out = y, .out_stride = width, .rows = rows,
+                         .width = width, .weight = z, .eps = 1e-5f},
+                        pool_);
+         });
+  kernel(set, "swiglu", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 3.0 * bytes},
+         [&] {
+           set.swiglu({.gate = x, .up = y, .out = z, .stride = width, .out_stride = width,
+                       .rows = rows, .width = width},
+                      pool_);
+         });
+}
+
+void Bench::measure_path(const KernelSet& set) {
+  const std::string path(device::to_string(set.isa));
+  peak("fp32 fma " + path, "GFLOP/s", 1, [&] { return fma_rate(vector_ops(set), one_); });
+  peak("fp32 fma " + path, "GFLOP/s", pool_.threads(),
+       [&] { return fma_rate(vector_ops(set), pool_); });
+  if (set.isa == device::Isa::kAmx) {
+    peak("bf16 tiles", "GFLOP/s", pool_.threads(), [&] { return tile_rate(kAmxOps, pool_); });
+  }
+  for (const int64_t rows : {1, 8, 32, 256, 512}) gemm(set, rows, 2048, 2048);
+  for (const int64_t rows : {1, 8, 512}) gemm(set, rows, 5632, 2048);
+  for (const int64_t rows : {1, 8, 512}) gemm(set, rows, 2048, 5632);
+  decode(set, 32, 8, 1024, 32);
+  decode(set, 32, 8, 8192, 4);
+  decode(set, 32, 8, 8192, 1);
+  decode(set, 9, 3, 1024, 64);
+  decode(set, 9, 3, 8192, 1);
+  prefill(set, 32, 8, 0, 512);
+  prefill(set, 32, 8, 1536, 512);
+  prefill(set, 9, 3, 1536, 512);
+  row_wise(set, 1);
+  row_wise(set, 256);
+}
+
+void fill(device::Buffer& buffer, device::ThreadPool& pool, uint32_t mask) {
+  // Finite BF16 values of both signs near 2^-8, or as floats near 2^-8: no kernel meets a denormal.
+  const std::span<uint32_t> words = buffer.as<uint32_t>();
+  constexpr size_t kPiece = size_t{1} << 18;
+  pool.run((words.size() + kPiece - 1) / kPiece, [&](size_t item, unsigned) {
+    uint32_t state = static_cast<uint32_t>(item) * 747796405u + 1u;
+    const size_t end = std::min(words.size(), (item + 1) * kPiece);
+    for (size_t i = item * kPiece; i < end; ++i) {
+      state = state * 1664525u + 1013904223u;
+      words[i] = (state & mask) | 0x3b803b80u;
+    }
+  });
+}
+
+void print_text(const BenchReport& report, std::ostream& out) {
+  fmt::print(out, "{}, {} threads, medians of {} samples [p10..p90]\n\n", report.machine,
+             report.threads, report.samples);
+  fmt::print(out, "{:<20} {:>8} {:>10}\n", "machine peak", "threads", "");
+  for (const BenchPeak& p : report.peaks) {
+    fmt::print(out, "{:<20} {:>8} {:>10.1f} {} [{:.1f}..{:.1f}]\n", p.name, p.threads, p.median,
+               p.unit, p.p10, p.p90);
+  }
+  fmt::print(out, "\n{:<7} {:<18} {:<34} {:>9} {:>8} {:>22} {:>11}\n", "path", "kernel", "shape",
+             "GFLOP/s", "GB/s", "ms", "share");
+  for (const BenchRow& row : report.rows) {
+    fmt::print(out, "{:<7} {:<18} {:<34} {:>9.1f} {:>8.1f} {:>8.3f} [{:.3f}..{:.3f}] {:>4.0f} % {}\n",
+               row.isa, row.kernel, row.shape, row.gflops, row.gbytes, row.ms, row.ms_p10,
+               row.ms_p90, row.share * 100.0, row.bound_by);
+  }
+  for (const std::string& reason : report.not_run) fmt::print(out, "not run: {}\n", reason);
+}
+
+void print_json(const BenchReport& report, std::ostream& out) {
+  base::JsonWriter json;
+  json.begin_object().key("machine").value(report.machine);
+  json.key("threads").value(report.threads).key("samples").value(report.samples);
+  json.key("peaks").begin_array();
+  for (const BenchPeak& p : report.peaks) {
+    json.begin_object().key("name").value(p.name).key("unit").value(p.unit);
+    json.key("threads").value(p.threads).key("median").value(p.median);
+    json.key("p10").value(p.p10).key("p90").value(p.p90).end_object();
+  }
+  json.end_array().key("kernels").begin_array();
+  for (const BenchRow& row : report.rows) {
+    json.begin_object().key("kernel").value(row.kernel).key("isa").value(row.isa);
+    json.key("shape").value(row.shape).key("gflops").value(row.gflops);
+    json.key("gbytes_per_s").value(row.gbytes).key("ms").value(row.ms);
+    json.key("ms_p10").value(row.ms_p10).key("ms_p90").value(row.ms_p90);
+    json.key("bound_by").value(row.bound_by).key("share").value(row.share).end_object();
+  }
+  json.end_array().key("not_run").begin_array();
+  for (const std::string& reason : report.not_run) json.value(reason);
+  json.end_array().end_object();
+  out << json.text() << '\n';
+}
+
+}  // namespace
+
+base::Result<BenchReport> measure_kernels(const BenchOptions& options) {
+  const device::CpuFacts cpu = device::detect_cpu();
+  if (!device::available(cpu, device::Isa::kAvx2)) {
+    return base::unsupported("kernel benches need a processor with AVX2");
+  }
+  if (options.samples < 1 || options.memory_bytes < (size_t{1} << 20)) {
+    return base::invalid_argument("bench", "needs at least 1 sample and 1 MiB of memory");
+  }
+  BenchReport report;
+  report.machine = cpu.model_name;
+  report.threads = options.threads > 0 ? options.threads : cpu.logical_cpus;
+  report.samples = options.samples;
+  std::vector<KernelSet> sets;
+  for (const device::Isa isa : {device::Isa::kAvx2, device::Isa::kAvx512, device::Isa::kAmx}) {
+    if (options.only_isa.has_value() && *options.only_isa != isa) continue;
+    base::Result<KernelSet> set = select_kernels(cpu, isa);
+    if (set.ok()) {
+      sets.push_back(std::move(set).value());
+    } else {
+      report.not_run.push_back(set.error().message);
+    }
+  }
+  constexpr size_t kRowBytes = size_t{64} << 20;
+  BH_ASSIGN(device::Buffer weights, device::Buffer::allocate(options.memory_bytes));
+  BH_ASSIGN(device::Buffer cache, device::Buffer::allocate(options.memory_bytes));
+  BH_ASSIGN(device::Buffer rows, device::Buffer::allocate(kRowBytes));
+  {
+    device::ThreadPool filler({.threads = report.threads, .scratch_bytes = 4096});
+    for (device::Buffer* buffer : {&weights, &cache, &rows}) fill(*buffer, filler, 0x807f807fu);
+  }
+  Bench bench(options, cpu, weights, cache, rows, report);
+  bench.measure_peaks();
+  for (const KernelSet& set : sets) bench.measure_path(set);
+  return report;
+}
+
+void print_report(const BenchReport& report, bool json, std::ostream& out) {
+  json ? print_json(report, out) : print_text(report, out);
+}
+
+base::Status run_kernel_bench(const BenchOptions& options, std::ostream& out) {
+  BH_ASSIGN(const BenchReport report, measure_kernels(options));
+  print_report(report, options.json, out);
+  return {};
+}
+
+}  // namespace bulkhead::kernels

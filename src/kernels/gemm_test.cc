@@ -1,0 +1,269 @@
+#include "kernels/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/amx/gemm_tiles.h"
+#include "kernels/test_support.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+using testing::Random;
+using testing::same_bits;
+using testing::TestWeights;
+
+void emulated_gemm(const GemmArgs& args, device::ThreadPool& pool) {
+  amx::gemm(kEmulatedTileOps, args, pool);
+}
+
+enum class Start { kZero, kBias, kResidual };
+
+// One product with room around c, so that a write beyond [rows, n] shows.
+struct Problem {
+  TestWeights weights;
+  int64_t rows;
+  int64_t a_stride;
+  int64_t c_stride;
+  Start start;
+  std::vector<float> a;
+  std::vector<float> bias;
+  std::vector<float> c_before;
+
+  Problem(Random& random, int64_t row_count, int64_t n, int64_t k, Start from)
+      : weights(random, n, k),
+        rows(row_count),
+        a_stride(k + 3),
+        c_stride(n + 5),
+        start(from),
+        a(testing::random_floats(random, rows * a_stride)),
+        bias(testing::random_floats(random, n)),
+        c_before(testing::random_floats(random, rows * c_stride)) {}
+
+  // Rows [first, first + count) only.
+  void run(GemmFn gemm, device::ThreadPool& pool, std::vector<float>& c, int64_t first,
+           int64_t count) const {
+    GemmArgs args;
+    args.a = a.data() + first * a_stride;
+    args.a_stride = a_stride;
+    args.rows = count;
+    args.w = weights.packed();
+    args.bias = start == Start::kBias ? bias.data() : nullptr;
+    args.c = c.data() + first * c_stride;
+    args.c_stride = c_stride;
+    args.accumulate = start == Start::kResidual;
+    gemm(args, pool);
+  }
+  std::vector<float> run(GemmFn gemm, device::ThreadPool& pool) const {
+    std::vector<float> c = c_before;
+    run(gemm, pool, c, 0, rows);
+    return c;
+  }
+
+  double start_value(int64_t row, int64_t column) const {
+    if (start == Start::kBias) return static_cast<double>(bias[static_cast<size_t>(column)]);
+    if (start == Start::kZero) return 0.0;
+    return static_cast<double>(c_before[static_cast<size_t>(row * c_stride + column)]);
+  }
+};
+
+// Checks every element against a double-precision sum and the stated bound, and what lies around c.
+void expect_within_bound(const Problem& p, const std::vector<float>& c, bool rounds_activations) {
+  const int64_t n = p.weights.n;
+  const int64_t k = p.weights.k;
+  for (int64_t row = 0; row < p.rows; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      double sum = p.start_value(row, column);
+      double magnitude = std::fabs(sum);
+      for (int64_t i = 0; i < k; ++i) {
+        const double term = static_cast<double>(p.a[static_cast<size_t>(row * p.a_stride + i)]) *
+                            p.weights.at(column, i);
+        sum += term;
+        magnitude += std::fabs(term);
+      }
+      const double bound = (static_cast<double>(k + 1) * 0x1p-24 +
+                            (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
+      const float got = c[static_cast<size_t>(row * p.c_stride + column)];
+      ASSERT_LE(std::fabs(static_cast<double>(got) - sum), bound)
+          << "rows " << p.rows << " n " << n << " k " << k << " at " << row << "," << column;
+    }
+    for (int64_t beyond = n; beyond < p.c_stride; ++beyond) {
+      const auto at = static_cast<size_t>(row * p.c_stride + beyond);
+      ASSERT_TRUE(same_bits(c[at], p.c_before[at])) << "written beyond row " << row;
+    }
+  }
+}
+
+class Gemm : public testing::EveryIsa {};
+
+TEST_P(Gemm, StaysWithinItsBoundOnEveryShape) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(11);
+  for (const int64_t n : {1, 16, 17, 40, 200}) {
+    for (const int64_t k : {1, 2, 31, 64, 301}) {
+      for (const int64_t rows : {1, 2, 3, 5, 8, 17, 33}) {
+        const Problem problem(random, rows, n, k, Start::kZero);
+        ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
+                                                    rounds_activations()));
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, EveryRowCountUpToFortyAndAroundTheBlocksIsRight) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(12);
+  std::vector<int64_t> counts(40);
+  std::iota(counts.begin(), counts.end(), 1);
+  for (const int64_t edge : {48, 64, 255, 256, 257, 300}) counts.push_back(edge);
+  for (const int64_t rows : counts) {
+    const Problem problem(random, rows, 35, 67, Start::kBias);
+    ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
+                                                rounds_activations()));
+  }
+}
+
+TEST_P(Gemm, StartsFromNothingABiasOrAResidual) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(13);
+  for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+    for (const int64_t rows : {1, 7, 40}) {
+      // k beyond one block, so that later blocks must continue the sums.
+      const Problem problem(random, rows, 53, 1100, start);
+      ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
+                                                  rounds_activations()));
+    }
+  }
+}
+
+TEST_P(Gemm, ARowHasTheSameBitsAloneInABatchAndInAnySplit) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(14);
+  for (const int64_t k : {65, 600, 1100}) {
+    const int64_t rows = 64;
+    const Problem problem(random, rows, 150, k, Start::kResidual);
+    const std::vector<float> together = problem.run(kernels().gemm, pool);
+    std::vector<float> alone = problem.c_before;
+    for (int64_t row = 0; row < rows; ++row) problem.run(kernels().gemm, pool, alone, row, 1);
+    EXPECT_TRUE(same_bits(together, alone)) << "one by one, k " << k;
+    for (int trial = 0; trial < 6; ++trial) {
+      std::vector<float> split = problem.c_before;
+      for (int64_t row = 0; row < rows;) {
+        const int64_t count = std::min(rows - row, 1 + random.below(rows - 1));
+        problem.run(kernels().gemm, pool, split, row, count);
+        row += count;
+      }
+      EXPECT_TRUE(same_bits(together, split)) << "k " << k;
+    }
+  }
+}
+
+TEST_P(Gemm, ManyRowsHaveTheBitsOfFewRows) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(15);
+  // Rows and k large enough for every blocking the drivers know.
+  const int64_t rows = 300;
+  const Problem problem(random, rows, 37, 700, Start::kBias);
+  const std::vector<float> together = problem.run(kernels().gemm, pool);
+  for (const int64_t row : {int64_t{0}, int64_t{149}, int64_t{150}, int64_t{299}}) {
+    std::vector<float> alone = problem.c_before;
+    problem.run(kernels().gemm, pool, alone, row, 1);
+    for (int64_t column = 0; column < 37; ++column) {
+      const auto at = static_cast<size_t>(row * problem.c_stride + column);
+      ASSERT_TRUE(same_bits(together[at], alone[at])) << row << "," << column;
+    }
+  }
+}
+
+TEST_P(Gemm, TheNumberOfThreadsDoesNotShow) {
+  Random random(16);
+  const Problem problem(random, 20, 260, 300, Start::kZero);
+  device::ThreadPool one({.threads = 1});
+  const std::vector<float> expected = problem.run(kernels().gemm, one);
+  for (const unsigned threads : {2u, 3u, 5u}) {
+    device::ThreadPool pool({.threads = threads});
+    EXPECT_TRUE(same_bits(expected, problem.run(kernels().gemm, pool))) << threads;
+  }
+}
+
+TEST_P(Gemm, NanAndInfinityStayInTheirRowAndColumn) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(17);
+  Problem problem(random, 9, 33, 64, Start::kZero);
+  problem.a[static_cast<size_t>(4 * problem.a_stride + 10)] = NAN;
+  const std::vector<float> c = problem.run(kernels().gemm, pool);
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    for (int64_t column = 0; column < 33; ++column) {
+      EXPECT_EQ(std::isnan(c[static_cast<size_t>(row * problem.c_stride + column)]), row == 4);
+    }
+  }
+}
+
+BH_INSTANTIATE_FOR_EVERY_ISA(Gemm);
+
+TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
+  const device::CpuFacts cpu = device::detect_cpu();
+  const KernelSet ref = *select_kernels(cpu, device::Isa::kRef);
+  device::ThreadPool pool({.threads = 2});
+  Random random(21);
+  for (const IsaSupport& path : isa_support(cpu)) {
+    if (path.isa == device::Isa::kAmx) continue;
+    if (!path.runnable) {
+      std::printf("NOT RUN: %s\n", path.reason.c_str());
+      continue;
+    }
+    const KernelSet set = *select_kernels(cpu, path.isa);
+    for (const int64_t rows : {1, 2, 3, 4, 6, 8, 13, 40, 270}) {
+      for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+        const Problem problem(random, rows, 70, 531, start);
+        EXPECT_TRUE(same_bits(problem.run(ref.gemm, pool), problem.run(set.gemm, pool)))
+            << device::to_string(path.isa) << " rows " << rows;
+      }
+    }
+  }
+}
+
+// The AMX tiling, edges and packing, on the emulated tile unit.
+TEST(GemmEmulatedTiles, StaysWithinItsBoundOnEveryShape) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(31);
+  for (const int64_t n : {1, 16, 17, 40, 83}) {
+    for (const int64_t k : {1, 31, 32, 33, 600}) {
+      for (const int64_t rows : {1, 2, 15, 16, 17, 31, 32, 33, 50}) {
+        for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+          const Problem problem(random, rows, n, k, start);
+          ASSERT_NO_FATAL_FAILURE(
+              expect_within_bound(problem, problem.run(emulated_gemm, pool), true));
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmEmulatedTiles, ARowHasTheSameBitsAloneAndInABatch) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(32);
+  const int64_t rows = 64;
+  const Problem problem(random, rows, 70, 600, Start::kResidual);
+  const std::vector<float> together = problem.run(emulated_gemm, pool);
+  for (const int64_t step : {1, 5, 16, 17, 33}) {
+    std::vector<float> split = problem.c_before;
+    for (int64_t row = 0; row < rows; row += step) {
+      problem.run(emulated_gemm, pool, split, row, std::min(step, rows - row));
+    }
+    EXPECT_TRUE(same_bits(together, split)) << step;
+  }
+}
+
+TEST(GemmEmulatedTiles, RowsThatDoNotFitTheScratchAreDoneInBlocks) {
+  Random random(33);
+  const Problem problem(random, 100, 33, 500, Start::kBias);
+  device::ThreadPool roomy({.threads = 2});
+  // Two row tiles of 16 k tiles: 32 KiB.
+  device::ThreadPool tight({.threads = 2, .scratch_bytes = 32 << 10});
+  EXPECT_TRUE(same_bits(problem.run(emulated_gemm, roomy), problem.run(emulated_gemm, tight)));
+}
+
+}  // namespace
+}  // namespace bulkhead::kernels

@@ -1,0 +1,97 @@
+#include "kernels/kernel_set.h"
+
+#include <fmt/format.h>
+
+#include "kernels/amx/gemm_tiles.h"
+#include "kernels/kv_write.h"
+#include "kernels/ref/ref.h"
+#include "kernels/vector/drivers.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+KernelSet ref_set() {
+  return {.isa = device::Isa::kRef,
+          .gemm = ref::gemm,
+          .attention = ref::attention,
+          .kv_write = kv_write,
+          .rms_norm = ref::rms_norm,
+          .rope = ref::rope,
+          .swiglu = ref::swiglu,
+          .description = "gemm ref, attention ref, row-wise ref"};
+}
+
+// The drivers bound to one ISA's leaf functions.
+template <const VectorOps& kOps>
+struct Bound {
+  static void gemm(const GemmArgs& args, device::ThreadPool& pool) {
+    vector::gemm(kOps, args, pool);
+  }
+  static void attention(const AttentionArgs& args, device::ThreadPool& pool) {
+    vector::attention(kOps, args, pool);
+  }
+  static void rms_norm(const RmsNormArgs& args, device::ThreadPool& pool) {
+    vector::rms_norm(kOps, args, pool);
+  }
+  static void rope(const RopeArgs& args, device::ThreadPool& pool) {
+    vector::rope(kOps, args, pool);
+  }
+  static void swiglu(const SwigluArgs& args, device::ThreadPool& pool) {
+    vector::swiglu(kOps, args, pool);
+  }
+
+  static KernelSet set(device::Isa isa, std::string description) {
+    return {.isa = isa,
+            .gemm = gemm,
+            .attention = attention,
+            .kv_write = kv_write,
+            .rms_norm = rms_norm,
+            .rope = rope,
+            .swiglu = swiglu,
+            .description = std::move(description)};
+  }
+};
+
+void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) {
+  amx::gemm(kAmxOps, args, pool);
+}
+
+KernelSet amx_set() {
+  // Tiles for the weights; attention and the row-wise ops keep the vector forms and their FP32.
+  KernelSet set = Bound<kAvx512Ops>::set(
+      device::Isa::kAmx, "gemm amx 32x32, attention avx512, row-wise avx512");
+  set.gemm = amx_gemm;
+  return set;
+}
+
+}  // namespace
+
+base::Result<KernelSet> select_kernels(const device::CpuFacts& cpu, device::Isa isa) {
+  if (!device::available(cpu, isa)) {
+    return base::unsupported(fmt::format("this processor ({}) lacks the {} path", cpu.model_name,
+                                         device::to_string(isa)));
+  }
+  switch (isa) {
+    case device::Isa::kRef:
+      return ref_set();
+    case device::Isa::kAvx2:
+      return Bound<kAvx2Ops>::set(isa, "gemm avx2 6x16, attention avx2, row-wise avx2");
+    case device::Isa::kAvx512:
+      return Bound<kAvx512Ops>::set(isa, "gemm avx512 12x32, attention avx512, row-wise avx512");
+    case device::Isa::kAmx:
+      return amx_set();
+  }
+  return base::unsupported(fmt::format("this build lacks the {} path", device::to_string(isa)));
+}
+
+std::vector<IsaSupport> isa_support(const device::CpuFacts& cpu) {
+  std::vector<IsaSupport> all;
+  for (const device::Isa isa : {device::Isa::kRef, device::Isa::kAvx2, device::Isa::kAvx512,
+                                device::Isa::kAmx}) {
+    const base::Result<KernelSet> set = select_kernels(cpu, isa);
+    all.push_back({isa, set.ok(), set.ok() ? std::string{} : set.error().message});
+  }
+  return all;
+}
+
+}  // namespace bulkhead::kernels

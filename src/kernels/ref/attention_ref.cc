@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "kernels/kv_layout.h"
+#include "kernels/ref/ref.h"
+
+namespace bulkhead::kernels::ref {
+namespace {
+
+// One query head of one row.
+struct Query {
+  const AttentionArgs& args;
+  const int32_t* pages;
+  const float* q;
+  int32_t kv_head;
+};
+
+float score(const Query& query, int32_t position) {
+  const KvLayerView& kv = query.args.kv;
+  const quant::Bf16* k = k_base(kv, query.pages[position / kv.page_tokens], query.kv_head);
+  float sum = 0.0f;
+  for (int32_t dim = 0; dim < kv.head_dim; ++dim) {
+    const quant::Bf16 code = k[k_offset(kv.head_dim, position % kv.page_tokens, dim)];
+    sum = std::fma(query.q[dim] * query.args.scale, quant::bf16_to_float(code), sum);
+  }
+  return sum;
+}
+
+float weighted_value(const Query& query, int32_t begin, int32_t end, const float* weights,
+                     int32_t dim) {
+  const KvLayerView& kv = query.args.kv;
+  float sum = 0.0f;
+  for (int32_t position = begin; position < end; ++position) {
+    const quant::Bf16* v = v_base(kv, query.pages[position / kv.page_tokens], query.kv_head);
+    const quant::Bf16 code = v[v_offset(kv.page_tokens, position % kv.page_tokens, dim)];
+    sum = std::fma(weights[position - begin], quant::bf16_to_float(code), sum);
+  }
+  return sum;
+}
+
+// Softmax over positions [0, count), cut by cut; `scratch` holds kKvSplit floats.
+void attend(const Query& query, int32_t count, float* scratch, float* out) {
+  const int32_t dims = query.args.kv.head_dim;
+  float running_max = 0.0f;
+  float running_sum = 0.0f;
+  for (int32_t begin = 0; begin < count; begin += kKvSplit) {
+    const int32_t end = std::min(count, begin + kKvSplit);
+    float cut_max = -INFINITY;
+    for (int32_t position = begin; position < end; ++position) {
+      scratch[position - begin] = score(query, position);
+      cut_max = std::max(cut_max, scratch[position - begin]);
+    }
+    float cut_sum = 0.0f;
+    for (int32_t i = 0; i < end - begin; ++i) {
+      scratch[i] = std::exp(scratch[i] - cut_max);
+      cut_sum += scratch[i];
+    }
+    const float merged_max = begin == 0 ? cut_max : std::max(running_max, cut_max);
+    const float old_weight = begin == 0 ? 0.0f : std::exp(running_max - merged_max);
+    const float new_weight = std::exp(cut_max - merged_max);
+    for (int32_t dim = 0; dim < dims; ++dim) {
+      const float value = weighted_value(query, begin, end, scratch, dim);
+      out[dim] = begin == 0 ? value : std::fma(value, new_weight, out[dim] * old_weight);
+    }
+    running_sum = begin == 0 ? cut_sum : std::fma(cut_sum, new_weight, running_sum * old_weight);
+    running_max = merged_max;
+  }
+  for (int32_t dim = 0; dim < dims; ++dim) out[dim] /= running_sum;
+}
+
+}  // namespace
+
+void attention(const AttentionArgs& args, device::ThreadPool& pool) {
+  const KvLayerView& kv = args.kv;
+  const int32_t group = args.q_heads / kv.kv_heads;
+  for (int32_t s = 0; s < args.slice_count; ++s) {
+    const AttentionSlice& slice = args.slices[s];
+    const size_t items = static_cast<size_t>(slice.tokens) * static_cast<size_t>(args.q_heads);
+    pool.run(items, [&](size_t item, unsigned worker) {
+      BH_CHECK(pool.scratch(worker).size() >= kKvSplit * sizeof(float), "scratch is too small");
+      const auto token = static_cast<int32_t>(item / static_cast<size_t>(args.q_heads));
+      const auto head = static_cast<int32_t>(item % static_cast<size_t>(args.q_heads));
+      const int64_t row = slice.first_row + token;
+      const Query query{args, slice.pages, args.q + row * args.q_stride + head * kv.head_dim,
+                        head / group};
+      attend(query, slice.position + token + 1,
+             reinterpret_cast<float*>(pool.scratch(worker).data()),
+             args.out + row * args.out_stride + head * kv.head_dim);
+    });
+  }
+}
+
+}  // namespace bulkhead::kernels::ref

@@ -1,0 +1,25 @@
+// Compiled with this ISA's flags; includes nothing but the vocabulary and its users.
+#include "kernels/simd/vec_avx512.h"
+// The order matters: the words first, then what is written in them.
+#include "kernels/simd/math-inl.h"
+#include "kernels/simd/multiply-inl.h"
+#include "kernels/simd/peak-inl.h"
+#include "kernels/simd/rowwise-inl.h"
+
+namespace bulkhead::kernels {
+
+const VectorOps kAvx512Ops = {.panels_at_once = panels_at_once,
+                             .tile_rows = kMaxTileRows,
+                             .multiply = multiply,
+                             .softmax = softmax,
+                             .merge = merge,
+                             .divide = divide,
+                             .scale = scale,
+                             .rms_norm = rms_norm,
+                             .rope = rope,
+                             .swiglu = swiglu,
+                             .exponential = exponential_of,
+                             .fma_rounds = fma_rounds,
+                             .read_floats = read_floats};
+
+}  // namespace bulkhead::kernels

@@ -1,0 +1,161 @@
+// The vocabulary on AVX2 + FMA: 16 floats in two registers.
+//
+// Included only by simd/ops_avx2.cc. Vec16 has the same meaning on every ISA, so one source gives the
+// same bits everywhere: lane i is column i of a weight panel.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace bulkhead::kernels {
+namespace {
+
+struct Vec16 {
+  __m256 lo;
+  __m256 hi;
+};
+// 16 k-pairs of BF16, one per column.
+struct Pairs16 {
+  __m256i lo;
+  __m256i hi;
+};
+
+// Rows of a multiply tile; the accumulators of the widest tile fill 12 of 16 registers.
+constexpr int kMaxTileRows = 6;
+template <template <int...> class Table>
+using ForTileRows = Table<1, 2, 3, 4, 5, 6>;
+// Panels side by side: enough independent chains (2 per panel and row) to cover 2 FMA x 4 cycles.
+constexpr int tile_panels(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+constexpr bool kReloadLines = true;
+
+inline Vec16 zero16() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Vec16 broadcast16(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec16 load16(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store16(float* p, Vec16 v) {
+  _mm256_storeu_ps(p, v.lo);
+  _mm256_storeu_ps(p + 8, v.hi);
+}
+inline Vec16 add(Vec16 a, Vec16 b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+inline Vec16 sub(Vec16 a, Vec16 b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+inline Vec16 mul(Vec16 a, Vec16 b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+inline Vec16 div(Vec16 a, Vec16 b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+// a * b + c, rounded once.
+inline Vec16 fma(Vec16 a, Vec16 b, Vec16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+// acc = a[0] * w + acc for each of the row's panels: the heart of a tile, kept in the order written.
+// Left to itself, g++ 12 moves the sums about, fetches a[0] of later rows early, and spills five of
+// twelve accumulators.
+template <int kPanels>
+[[gnu::always_inline]] inline void fma_row(Vec16 (&acc)[kPanels], const float& a,
+                                           const Vec16 (&w)[kPanels]) {
+  __m256 x;
+  asm volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(a));
+#pragma GCC unroll 16
+  for (int p = 0; p < kPanels; ++p) {
+    asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc[p].lo) : "x"(x), "x"(w[p].lo));
+    asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc[p].hi) : "x"(x), "x"(w[p].hi));
+  }
+}
+// a * b - c, rounded once.
+inline Vec16 fms(Vec16 a, Vec16 b, Vec16 c) {
+  return {_mm256_fmsub_ps(a.lo, b.lo, c.lo), _mm256_fmsub_ps(a.hi, b.hi, c.hi)};
+}
+// The second operand where either is NaN.
+inline Vec16 max(Vec16 a, Vec16 b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+inline Vec16 min(Vec16 a, Vec16 b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+
+inline Pairs16 load_pairs(const uint16_t* p) {
+  const auto* v = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+// The even k of every column: the low half, moved up.
+inline Vec16 widen_even(Pairs16 p) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(p.lo, 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(p.hi, 16))};
+}
+// The odd k of every column: the high half, where it stands. The mask comes from memory: the widest
+// tile has no register for it.
+alignas(32) constexpr uint32_t kHighHalves[8] = {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u,
+                                                 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u};
+inline Vec16 widen_odd(Pairs16 p) {
+  const auto& mask = *reinterpret_cast<const __m256i*>(kHighHalves);
+  Vec16 out;
+  asm("vpand %1, %2, %0" : "=x"(out.lo) : "m"(mask), "x"(p.lo));
+  asm("vpand %1, %2, %0" : "=x"(out.hi) : "m"(mask), "x"(p.hi));
+  return out;
+}
+
+inline __m256i lane_mask(int64_t count) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
+}
+// The first `count` lanes from memory, `rest` in the others.
+inline Vec16 load_first(const float* p, int64_t count, Vec16 rest) {
+  const __m256i lo = lane_mask(count);
+  const __m256i hi = lane_mask(count - 8);
+  // Beyond the eighth lane p + 8 may not exist: an all-zero mask reads nothing.
+  return {_mm256_blendv_ps(rest.lo, _mm256_maskload_ps(p, lo), _mm256_castsi256_ps(lo)),
+          _mm256_blendv_ps(rest.hi, _mm256_maskload_ps(p + 8, hi), _mm256_castsi256_ps(hi))};
+}
+inline void store_first(float* p, Vec16 v, int64_t count) {
+  _mm256_maskstore_ps(p, lane_mask(count), v.lo);
+  _mm256_maskstore_ps(p + 8, lane_mask(count - 8), v.hi);
+}
+// v in the first `count` lanes, `rest` in the others.
+inline Vec16 keep_first(Vec16 v, int64_t count, Vec16 rest) {
+  return {_mm256_blendv_ps(rest.lo, v.lo, _mm256_castsi256_ps(lane_mask(count))),
+          _mm256_blendv_ps(rest.hi, v.hi, _mm256_castsi256_ps(lane_mask(count - 8)))};
+}
+
+// Lanes are halved: 16 -> 8 -> 4 -> 2 -> 1.
+inline float reduce_add(Vec16 v) {
+  const __m256 eight = _mm256_add_ps(v.lo, v.hi);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float reduce_max(Vec16 v) {
+  const __m256 eight = _mm256_max_ps(v.lo, v.hi);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+inline Vec16 round_to_int(Vec16 v) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(v.lo, kNearest), _mm256_round_ps(v.hi, kNearest)};
+}
+// 2^n for integral n in [-126, 127].
+inline Vec16 power_of_two(Vec16 n) {
+  const __m256i bias = _mm256_set1_epi32(127);
+  return {_mm256_castsi256_ps(
+              _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.lo), bias), 23)),
+          _mm256_castsi256_ps(
+              _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.hi), bias), 23))};
+}
+// a > b ? x : y; y where either is NaN.
+inline Vec16 select_greater(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
+  return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ)),
+          _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ))};
+}
+
+inline float sqrt1(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+// Inlined by force: the optimiser takes a function that only prefetches for one that does nothing.
+[[gnu::always_inline]] inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace
+}  // namespace bulkhead::kernels

@@ -1,0 +1,99 @@
+// The vocabulary on AVX-512: 16 floats in one register.
+//
+// Included only by simd/ops_avx512.cc. See vec_avx2.h for what each word means; the two agree bit by
+// bit.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace bulkhead::kernels {
+namespace {
+
+struct Vec16 {
+  __m512 v;
+};
+struct Pairs16 {
+  __m512i v;
+};
+
+// The accumulators of the widest tile (12 rows x 2 panels) fill 24 of 32 registers.
+constexpr int kMaxTileRows = 12;
+template <template <int...> class Table>
+using ForTileRows = Table<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+constexpr int tile_panels(int rows) { return rows == 1 ? 8 : rows <= 4 ? 4 : 2; }
+constexpr bool kReloadLines = false;
+
+inline Vec16 zero16() { return {_mm512_setzero_ps()}; }
+inline Vec16 broadcast16(float x) { return {_mm512_set1_ps(x)}; }
+inline Vec16 load16(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store16(float* p, Vec16 a) { _mm512_storeu_ps(p, a.v); }
+inline Vec16 add(Vec16 a, Vec16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec16 sub(Vec16 a, Vec16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec16 mul(Vec16 a, Vec16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec16 div(Vec16 a, Vec16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Vec16 fma(Vec16 a, Vec16 b, Vec16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+template <int kPanels>
+[[gnu::always_inline]] inline void fma_row(Vec16 (&acc)[kPanels], const float& a,
+                                           const Vec16 (&w)[kPanels]) {
+  const __m512 x = _mm512_set1_ps(a);
+#pragma GCC unroll 16
+  for (int p = 0; p < kPanels; ++p) acc[p].v = _mm512_fmadd_ps(x, w[p].v, acc[p].v);
+}
+inline Vec16 fms(Vec16 a, Vec16 b, Vec16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
+inline Vec16 max(Vec16 a, Vec16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline Vec16 min(Vec16 a, Vec16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+
+inline Pairs16 load_pairs(const uint16_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Vec16 widen_even(Pairs16 p) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(p.v, 16))};
+}
+inline Vec16 widen_odd(Pairs16 p) {
+  return {_mm512_castsi512_ps(
+      _mm512_and_si512(p.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+}
+
+inline __mmask16 lane_mask(int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
+}
+inline Vec16 load_first(const float* p, int64_t count, Vec16 rest) {
+  return {_mm512_mask_loadu_ps(rest.v, lane_mask(count), p)};
+}
+inline void store_first(float* p, Vec16 a, int64_t count) {
+  _mm512_mask_storeu_ps(p, lane_mask(count), a.v);
+}
+inline Vec16 keep_first(Vec16 a, int64_t count, Vec16 rest) {
+  return {_mm512_mask_mov_ps(rest.v, lane_mask(count), a.v)};
+}
+
+inline float reduce_add(Vec16 a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float reduce_max(Vec16 a) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+inline Vec16 round_to_int(Vec16 a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline Vec16 power_of_two(Vec16 n) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(
+      _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+}
+inline Vec16 select_greater(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
+  return {_mm512_mask_mov_ps(y.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ), x.v)};
+}
+
+inline float sqrt1(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+// Inlined by force: the optimiser takes a function that only prefetches for one that does nothing.
+[[gnu::always_inline]] inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace
+}  // namespace bulkhead::kernels

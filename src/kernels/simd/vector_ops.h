@@ -1,0 +1,69 @@
+// The leaf functions that one ISA's translation unit hands to the drivers: plain numbers in and out.
+//
+// Threads: pure functions on the caller's memory. Everything that partitions work, touches the thread
+// pool or the standard library stays in the drivers, which are compiled without ISA flags; so no
+// inline function of another header can leak wide instructions into the program (one-definition rule).
+#pragma once
+
+#include <cstdint>
+
+namespace bulkhead::kernels {
+
+// c[r][16 p + i] = start[r][16 p + i] + sum over k in [k_begin, k_end) of a[r][k] * w(p, k, i), one
+// fused multiply-add per k, k ascending.
+struct PanelProduct {
+  const float* a = nullptr;  // [rows][a_stride], indexed by the absolute k
+  int64_t a_stride = 0;
+  int64_t rows = 0;
+  // Panel p's weights for k in [s * run_k, (s + 1) * run_k) start at runs[s * panels + p], in the
+  // k-pair order of packed_weights.h. run_k is even.
+  const uint16_t* const* runs = nullptr;
+  // Null, or for each entry of runs an address whose lines are asked for while it is multiplied: what
+  // comes next, where that does not follow in memory.
+  const uint16_t* const* ahead = nullptr;
+  int64_t panels = 0;
+  int64_t run_k = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+  const float* start = nullptr;  // null: zero; may be c
+  int64_t start_stride = 0;      // 0: the same row for all (a bias)
+  float* c = nullptr;            // [rows][c_stride], all 16 columns of every panel are written
+  int64_t c_stride = 0;
+};
+
+
+// One query row's state of the softmax over cuts.
+struct SoftmaxState {
+  float max = 0.0f;
+  float sum = 0.0f;
+};
+
+inline constexpr int64_t kFmaRoundFlops = 6 * 16 * 2;
+
+struct VectorOps {
+  // Panels that multiply() works on side by side for this many rows; the drivers hand out multiples.
+  int64_t (*panels_at_once)(int64_t rows);
+  int64_t tile_rows;  // rows of the tallest tile: up to here multiply() reads the weights once
+  void (*multiply)(const PanelProduct& product);
+  // scores[i] = exp(scores[i] - max), returns max and the sum; count >= 1.
+  SoftmaxState (*softmax)(float* scores, int64_t count);
+  // Merges a later cut (its state and unnormalised output) into an earlier one.
+  void (*merge)(SoftmaxState* state, float* out, const SoftmaxState* cut, const float* cut_out,
+                int64_t dims);
+  // out[i] = x[i] / divisor.
+  void (*divide)(const float* x, float divisor, float* out, int64_t count);
+  void (*scale)(const float* x, float factor, float* out, int64_t count);
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* out, int64_t width);
+  void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
+  void (*swiglu)(const float* gate, const float* up, float* out, int64_t width);
+  // out[i] = exp(x[i]); for tests of the stated bound.
+  void (*exponential)(const float* x, float* out, int64_t count);
+  // For the benches: kFmaRoundFlops per round and nothing else; one pass of reads (a multiple of 256).
+  float (*fma_rounds)(int64_t rounds);
+  float (*read_floats)(const float* p, int64_t count);
+};
+
+extern const VectorOps kAvx2Ops;
+extern const VectorOps kAvx512Ops;
+
+}  // namespace bulkhead::kernels

@@ -1,0 +1,228 @@
+#include "kernels/vector/attention_unit.h"
+
+#include "base/check.h"
+#include "kernels/kv_layout.h"
+
+namespace bulkhead::kernels::vector {
+namespace {
+
+constexpr int64_t kFloatAlign = 16;
+int64_t align_floats(int64_t count) {
+  return (count + kFloatAlign - 1) / kFloatAlign * kFloatAlign;
+}
+constexpr int64_t kCutPanels = kKvSplit / kPanelColumns;
+
+// Tokens that stand in one piece inside a page and start at a cut's start: the length of a run.
+int32_t run_tokens(int32_t page_tokens) {
+  if (kKvSplit % page_tokens == 0) return page_tokens;
+  return page_tokens % kKvSplit == 0 ? kKvSplit : static_cast<int32_t>(kPanelColumns);
+}
+
+struct CutRange {
+  int32_t begin;
+  int32_t first_token;  // of the unit, the first that sees the cut
+  int32_t seen_by_first;
+  int32_t seen_by_last;
+};
+
+int32_t seen(const Unit& unit, int32_t token, int32_t begin) {
+  return std::min(kKvSplit, unit.visible(token) - begin);
+}
+
+CutRange cut_range(const Unit& unit, int32_t cut) {
+  const int32_t begin = cut * kKvSplit;
+  const int32_t first = unit.first_active(cut);
+  return {begin, first, seen(unit, first, begin), seen(unit, unit.tokens - 1, begin)};
+}
+
+// Few rows wait for memory: while they multiply K, the V of the same tokens is fetched, and with V the
+// K of the next cut. Pages lie anywhere, so the hardware does not see that coming. Many rows find
+// both in L2 after the first tile.
+bool fetches_ahead(const VectorOps& ops, const Unit& unit) {
+  return unit.rows() <= ops.tile_rows;
+}
+
+// Where the 16 tokens from `position` have their share of V, for fetching only.
+const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t position) {
+  const int32_t slot = position % kv.page_tokens;
+  return v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
+         int64_t{slot} * padded_dims(kv.head_dim);
+}
+
+const quant::Bf16* k_panel(const KvLayerView& kv, const Unit& unit, int32_t position) {
+  return k_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
+         k_offset(kv.head_dim, position % kv.page_tokens, 0);
+}
+
+void score_panels(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  Workspace& work, int32_t first_token, int64_t panel, int64_t panels) {
+  const int64_t row = int64_t{first_token} * unit.group;
+  ops.multiply({.a = work.q + row * args.kv.head_dim,
+                .a_stride = args.kv.head_dim,
+                .rows = unit.rows() - row,
+                .runs = work.runs + panel,
+                .ahead = fetches_ahead(ops, unit) ? work.ahead + panel : nullptr,
+                .panels = panels,
+                .run_k = packed_pairs(args.kv.head_dim) * 2,
+                .k_begin = 0,
+                .k_end = args.kv.head_dim,
+                .start = nullptr,
+                .start_stride = 0,
+                .c = work.scores + row * kKvSplit + panel * kPanelColumns,
+                .c_stride = kKvSplit});
+}
+
+void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+               const CutRange& range, Workspace& work) {
+  const KvLayerView& kv = args.kv;
+  const int64_t panels = packed_panels(range.seen_by_last);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const auto position = static_cast<int32_t>(range.begin + panel * kPanelColumns);
+    work.runs[panel] = k_panel(kv, unit, position);
+    work.ahead[panel] = v_share(kv, unit, position);
+  }
+  // Panels that every row reads, then the diagonal: each panel for the rows that reach into it.
+  const int64_t common = packed_panels(range.seen_by_first);
+  score_panels(ops, args, unit, work, range.first_token, 0, common);
+  for (int64_t panel = common; panel < panels; ++panel) {
+    const auto behind = static_cast<int32_t>(range.begin + panel * kPanelColumns);
+    const int32_t first = std::max(range.first_token, behind - unit.visible(0) + 1);
+    score_panels(ops, args, unit, work, first, panel, 1);
+  }
+}
+
+void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  const CutRange& range, bool next_follows, Workspace& work,
+                  const Partial& out) {
+  const KvLayerView& kv = args.kv;
+  const int64_t panels = packed_panels(kv.head_dim);
+  const int32_t run = run_tokens(kv.page_tokens);
+  const int32_t last = unit.visible(unit.tokens - 1) - 1;
+  for (int32_t token = 0; token < range.seen_by_last; token += run) {
+    const int32_t position = range.begin + token;
+    const quant::Bf16* v =
+        v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
+        v_offset(kv.page_tokens, position % kv.page_tokens, 0);
+    // The keys of the same stretch of the next cut, as far as there are any.
+    const quant::Bf16* k = k_panel(kv, unit, std::min(last, position + kKvSplit));
+    const int64_t share = run / kPanelColumns * k_panel_elements(kv.head_dim) / panels;
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      work.runs[token / run * panels + panel] = v + panel * v_panel_elements(kv.page_tokens);
+      work.ahead[token / run * panels + panel] = k + panel * share;
+    }
+  }
+  const int64_t dims = padded_dims(kv.head_dim);
+  const int64_t row = int64_t{range.first_token} * unit.group;
+  PanelProduct product{.a = work.scores + row * kKvSplit,
+                       .a_stride = kKvSplit,
+                       .rows = unit.rows() - row,
+                       .runs = work.runs,
+                       .ahead = next_follows && fetches_ahead(ops, unit) ? work.ahead : nullptr,
+                       .panels = panels,
+                       .run_k = run,
+                       .k_begin = 0,
+                       .k_end = range.seen_by_first,
+                       .start = nullptr,
+                       .start_stride = 0,
+                       .c = out.out + row * dims,
+                       .c_stride = dims};
+  ops.multiply(product);
+  // What later tokens see beyond the first one's reach, token by token.
+  product.rows = unit.group;
+  product.k_begin = range.seen_by_first;
+  product.start_stride = dims;
+  for (int32_t token = range.first_token + 1; token < unit.tokens; ++token) {
+    product.k_end = seen(unit, token, range.begin);
+    if (product.k_end == product.k_begin) continue;
+    product.a = work.scores + int64_t{token} * unit.group * kKvSplit;
+    product.c = out.out + int64_t{token} * unit.group * dims;
+    product.start = product.c;
+    ops.multiply(product);
+  }
+}
+
+}  // namespace
+
+int64_t padded_dims(int32_t head_dim) { return packed_panels(head_dim) * kPanelColumns; }
+
+int64_t partial_floats(int64_t rows, int32_t head_dim) {
+  static_assert(sizeof(SoftmaxState) == 2 * sizeof(float));
+  return align_floats(rows * (padded_dims(head_dim) + 2));
+}
+
+Partial place_partial(float* memory, int64_t rows, int32_t head_dim) {
+  return {memory, reinterpret_cast<SoftmaxState*>(memory + rows * padded_dims(head_dim))};
+}
+
+size_t Workspace::bytes(int64_t rows, int32_t head_dim) {
+  const int64_t floats = align_floats(rows * head_dim) + rows * kKvSplit +
+                         2 * partial_floats(rows, head_dim);
+  return static_cast<size_t>(floats) * sizeof(float) +
+         static_cast<size_t>(2 * kCutPanels * packed_panels(head_dim)) * sizeof(uint16_t*);
+}
+
+Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, int32_t head_dim) {
+  BH_CHECK(scratch.size() >= bytes(rows, head_dim), "a worker's scratch is too small for attention");
+  auto* memory = reinterpret_cast<float*>(scratch.data());
+  scores = memory;
+  q = scores + rows * kKvSplit;
+  float* partials = q + align_floats(rows * head_dim);
+  whole = place_partial(partials, rows, head_dim);
+  cut = place_partial(partials + partial_floats(rows, head_dim), rows, head_dim);
+  runs = reinterpret_cast<const uint16_t**>(partials + 2 * partial_floats(rows, head_dim));
+  ahead = runs + kCutPanels * packed_panels(head_dim);
+}
+
+void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  Workspace& work) {
+  const int64_t dims = args.kv.head_dim;
+  // The query heads of one kv head are neighbours, so a token's rows are one piece.
+  for (int32_t token = 0; token < unit.tokens; ++token) {
+    const int64_t row = unit.slice->first_row + unit.first_token + token;
+    ops.scale(args.q + row * args.q_stride + int64_t{unit.kv_head} * unit.group * dims, args.scale,
+              work.q + int64_t{token} * unit.group * dims, unit.group * dims);
+  }
+}
+
+void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
+                bool next_follows, Workspace& work, const Partial& out) {
+  const CutRange range = cut_range(unit, cut);
+  score_cut(ops, args, unit, range, work);
+  for (int32_t token = range.first_token; token < unit.tokens; ++token) {
+    const int32_t count = seen(unit, token, range.begin);
+    for (int32_t g = 0; g < unit.group; ++g) {
+      const int64_t row = int64_t{token} * unit.group + g;
+      out.states[row] = ops.softmax(work.scores + row * kKvSplit, count);
+    }
+  }
+  weigh_values(ops, args, unit, range, next_follows, work, out);
+}
+
+void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
+               const Partial& from, const Partial& into) {
+  const int64_t dims = padded_dims(args.kv.head_dim);
+  const int64_t first = int64_t{unit.first_active(cut)} * unit.group;
+  if (cut == 0) {
+    std::copy_n(from.out, unit.rows() * dims, into.out);
+    std::copy_n(from.states, unit.rows(), into.states);
+    return;
+  }
+  for (int64_t row = first; row < unit.rows(); ++row) {
+    ops.merge(into.states + row, into.out + row * dims, from.states + row, from.out + row * dims,
+              args.kv.head_dim);
+  }
+}
+
+void write_out(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+               const Partial& from) {
+  const int64_t dims = args.kv.head_dim;
+  for (int64_t row = 0; row < unit.rows(); ++row) {
+    const int64_t token = row / unit.group;
+    const int64_t head = int64_t{unit.kv_head} * unit.group + row % unit.group;
+    float* out = args.out + (unit.slice->first_row + unit.first_token + token) * args.out_stride +
+                 head * dims;
+    ops.divide(from.out + row * padded_dims(args.kv.head_dim), from.states[row].sum, out, dims);
+  }
+}
+
+}  // namespace bulkhead::kernels::vector

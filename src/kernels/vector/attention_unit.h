@@ -1,0 +1,73 @@
+// One unit of attention work: some query rows of one sequence that read the same kv head.
+//
+// Threads: a unit is worked on by one thread at a time, in that thread's memory.
+// Invariants: rows are token-major (all query heads of a token side by side), so rows that see more of
+// the cache come later; nothing beyond a row's own position is multiplied for it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/attention.h"
+#include "kernels/simd/vector_ops.h"
+
+namespace bulkhead::kernels::vector {
+
+struct Unit {
+  const AttentionSlice* slice = nullptr;
+  int32_t kv_head = 0;
+  int32_t first_token = 0;  // within the slice
+  int32_t tokens = 0;
+  int32_t group = 0;  // query heads per kv head
+
+  int64_t rows() const { return int64_t{tokens} * group; }
+  // Positions that the unit's token `t` sees: [0, visible(t)).
+  int32_t visible(int32_t t) const { return slice->position + first_token + t + 1; }
+  int32_t cuts() const { return (visible(tokens - 1) + kKvSplit - 1) / kKvSplit; }
+  // The first token that sees anything of cut `cut`.
+  int32_t first_active(int32_t cut) const {
+    return std::max<int32_t>(0, cut * kKvSplit - visible(0) + 1);
+  }
+};
+
+// Unnormalised outputs and softmax states of a unit's rows.
+struct Partial {
+  float* out = nullptr;  // [rows][padded_dims(head_dim)]
+  SoftmaxState* states = nullptr;
+};
+int64_t padded_dims(int32_t head_dim);
+// Floats of one partial of `rows` rows.
+int64_t partial_floats(int64_t rows, int32_t head_dim);
+Partial place_partial(float* memory, int64_t rows, int32_t head_dim);
+
+// A thread's memory for a unit, carved out of its scratch.
+class Workspace {
+ public:
+  static size_t bytes(int64_t rows, int32_t head_dim);
+  Workspace(std::span<std::byte> scratch, int64_t rows, int32_t head_dim);
+
+  float* q = nullptr;       // [rows][head_dim], scaled
+  float* scores = nullptr;  // [rows][kKvSplit]
+  Partial whole;
+  Partial cut;
+  const uint16_t** runs = nullptr;   // kKvSplit / 16 * panels of head_dim
+  const uint16_t** ahead = nullptr;  // as many
+};
+
+// Copies the unit's query rows, scaled, into work.q.
+void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  Workspace& work);
+// Attention over one cut into `out`, for the rows that see any of it. `next_follows`: the caller goes
+// on to cut + 1, whose keys are then fetched along the way.
+void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
+                bool next_follows, Workspace& work, const Partial& out);
+// Merges cut `cut` into the running state; to be called for every cut in ascending order.
+void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
+               const Partial& from, const Partial& into);
+// Normalises and writes the unit's rows.
+void write_out(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+               const Partial& from);
+
+}  // namespace bulkhead::kernels::vector

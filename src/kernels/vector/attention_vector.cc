@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/vector/attention_unit.h"
+#include "kernels/vector/drivers.h"
+
+namespace bulkhead::kernels::vector {
+namespace {
+
+// Query rows of a unit in prefill: with head_dim 64 the scores (48 KiB), queries and outputs share
+// half an L2 with the 64 KiB of K and V of a cut, each read from memory once per 48 rows.
+constexpr int32_t kUnitRows = 48;
+// Fewer units than this per thread: the cuts of a unit are shared out as well.
+constexpr int64_t kUnitsPerThread = 4;
+// A worker's own part of scratch; the rest of worker 0's holds the partials of shared-out cuts.
+constexpr size_t kPrivateBytes = size_t{2} << 20;
+
+int32_t tokens_per_unit(int32_t group) { return std::max(1, kUnitRows / group); }
+
+// All units of the call, in one row: slice by slice, head by head, block by block.
+class Units {
+ public:
+  explicit Units(const AttentionArgs& args) : args_(args) {
+    group_ = args.q_heads / args.kv.kv_heads;
+    for (int32_t s = 0; s < args.slice_count; ++s) {
+      count_ += blocks(args.slices[s]) * args.kv.kv_heads;
+      const int32_t end = args.slices[s].position + args.slices[s].tokens;
+      if (args.slices[s].tokens > 0) cuts_ = std::max(cuts_, (end + kKvSplit - 1) / kKvSplit);
+      longest_ = std::max(longest_, args.slices[s].tokens);
+    }
+  }
+
+  int64_t count() const { return count_; }
+  int32_t cuts() const { return cuts_; }  // of the longest unit
+  int64_t max_rows() const {
+    return int64_t{std::min(longest_, tokens_per_unit(group_))} * group_;
+  }
+
+  Unit at(int64_t index) const {
+    const AttentionSlice* slice = args_.slices;
+    int64_t here = blocks(*slice) * args_.kv.kv_heads;
+    while (index >= here) {
+      index -= here;
+      ++slice;
+      here = blocks(*slice) * args_.kv.kv_heads;
+    }
+    Unit unit;
+    unit.slice = slice;
+    unit.group = group_;
+    unit.kv_head = static_cast<int32_t>(index / blocks(*slice));
+    const auto block = static_cast<int32_t>(index % blocks(*slice));
+    unit.first_token = block * tokens_per_unit(group_);
+    unit.tokens = std::min(tokens_per_unit(group_), slice->tokens - unit.first_token);
+    return unit;
+  }
+
+ private:
+  int64_t blocks(const AttentionSlice& slice) const {
+    const int32_t step = tokens_per_unit(group_);
+    return (slice.tokens + step - 1) / step;
+  }
+
+  const AttentionArgs& args_;
+  int32_t group_ = 1;
+  int64_t count_ = 0;
+  int32_t cuts_ = 0;
+  int32_t longest_ = 0;
+};
+
+void attend_whole(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  std::span<std::byte> scratch) {
+  Workspace work(scratch, unit.rows(), args.kv.head_dim);
+  load_queries(ops, args, unit, work);
+  const int32_t last = unit.cuts() - 1;
+  attend_cut(ops, args, unit, 0, last > 0, work, work.whole);
+  for (int32_t cut = 1; cut <= last; ++cut) {
+    attend_cut(ops, args, unit, cut, cut < last, work, work.cut);
+    merge_cut(ops, args, unit, cut, work.cut, work.whole);
+  }
+  write_out(ops, args, unit, work.whole);
+}
+
+// Memory shared by all workers: a running partial per unit, then `round` partials per unit.
+struct SharedPartials {
+  float* memory = nullptr;
+  int64_t units = 0;
+  int64_t rows = 0;
+  int32_t head_dim = 0;
+  int64_t round = 0;  // cuts whose partials fit at a time
+
+  Partial at(int64_t index) const {
+    return place_partial(memory + index * partial_floats(rows, head_dim), rows, head_dim);
+  }
+  Partial running(int64_t unit) const { return at(unit); }
+  Partial of_cut(int64_t unit, int64_t cut_in_round) const {
+    return at(units + unit * round + cut_in_round);
+  }
+};
+
+SharedPartials share_scratch(const AttentionArgs& args, const Units& units,
+                             device::ThreadPool& pool) {
+  SharedPartials shared{nullptr, units.count(), units.max_rows(), args.kv.head_dim, 0};
+  const std::span<std::byte> all = pool.scratch(0);
+  if (all.size() <= kPrivateBytes || units.count() >= kUnitsPerThread * pool.threads()) {
+    return shared;
+  }
+  const std::span<std::byte> rest = all.subspan(kPrivateBytes);
+  shared.memory = reinterpret_cast<float*>(rest.data());
+  const auto fit = static_cast<int64_t>(rest.size() / sizeof(float)) /
+                   partial_floats(shared.rows, shared.head_dim);
+  shared.round = std::max<int64_t>(0, fit / units.count() - 1);
+  return shared;
+}
+
+void attend_shared(const VectorOps& ops, const AttentionArgs& args, const Units& units,
+                   const SharedPartials& shared, device::ThreadPool& pool) {
+  const auto pieces_per_unit = static_cast<int32_t>(
+      (kUnitsPerThread * pool.threads() + units.count() - 1) / units.count());
+  for (int32_t first = 0; first < units.cuts(); first += static_cast<int32_t>(shared.round)) {
+    const auto cuts =
+        static_cast<int32_t>(std::min<int64_t>(shared.round, units.cuts() - first));
+    // Neighbouring cuts go to one worker, which fetches ahead from one to the next.
+    const int32_t pieces = std::min(cuts, pieces_per_unit);
+    pool.run(static_cast<size_t>(units.count() * pieces), [&](size_t item, unsigned worker) {
+      const auto index = static_cast<int64_t>(item) / pieces;
+      const auto piece = static_cast<int32_t>(static_cast<int64_t>(item) % pieces);
+      const Unit unit = units.at(index);
+      const int32_t begin = first + cuts * piece / pieces;
+      const int32_t end = std::min(first + cuts * (piece + 1) / pieces, unit.cuts());
+      if (begin >= end) return;
+      std::span<std::byte> scratch = pool.scratch(worker);
+      Workspace work(scratch.first(std::min(scratch.size(), kPrivateBytes)), unit.rows(),
+                     args.kv.head_dim);
+      load_queries(ops, args, unit, work);
+      for (int32_t cut = begin; cut < end; ++cut) {
+        attend_cut(ops, args, unit, cut, cut + 1 < end, work, shared.of_cut(index, cut - first));
+      }
+    });
+    pool.run(static_cast<size_t>(units.count()), [&](size_t item, unsigned) {
+      const auto index = static_cast<int64_t>(item);
+      const Unit unit = units.at(index);
+      const int32_t end = std::min(first + cuts, unit.cuts());
+      for (int32_t cut = first; cut < end; ++cut) {
+        merge_cut(ops, args, unit, cut, shared.of_cut(index, cut - first), shared.running(index));
+      }
+      if (end == unit.cuts()) write_out(ops, args, unit, shared.running(index));
+    });
+  }
+}
+
+}  // namespace
+
+void attention(const VectorOps& ops, const AttentionArgs& args, device::ThreadPool& pool) {
+  BH_CHECK(args.kv.kv_heads > 0 && args.q_heads % args.kv.kv_heads == 0,
+           "query heads are a multiple of kv heads");
+  BH_CHECK(args.kv.page_tokens > 0 && args.kv.page_tokens % 16 == 0,
+           "page_tokens is a multiple of 16");
+  const Units units(args);
+  if (units.count() == 0) return;
+  const SharedPartials shared = share_scratch(args, units, pool);
+  if (units.cuts() > 1 && shared.round > 0) {
+    attend_shared(ops, args, units, shared, pool);
+    return;
+  }
+  pool.run(static_cast<size_t>(units.count()), [&](size_t item, unsigned worker) {
+    // From the back: later blocks of a prompt see more and take longer.
+    const int64_t index = units.count() - 1 - static_cast<int64_t>(item);
+    attend_whole(ops, args, units.at(index), pool.scratch(worker));
+  });
+}
+
+}  // namespace bulkhead::kernels::vector
