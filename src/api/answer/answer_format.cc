@@ -1,0 +1,64 @@
+#include "api/answer/answer_format.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace bulkhead::api {
+namespace {
+
+constexpr double kLogprobFloor = -9999.0;
+
+}  // namespace
+
+void write_usage(base::JsonWriter& json, const Usage& usage) {
+  json.begin_object();
+  json.key("prompt_tokens").value(usage.prompt_tokens);
+  json.key("completion_tokens").value(usage.completion_tokens);
+  json.key("total_tokens")
+      .value(static_cast<int64_t>(usage.prompt_tokens) + usage.completion_tokens);
+  json.key("prompt_tokens_details").begin_object();
+  json.key("cached_tokens").value(usage.cached_tokens);
+  json.end_object().end_object();
+}
+
+void write_ending(base::JsonWriter& json, const Outcome* outcome) {
+  json.key("finish_reason");
+  if (outcome == nullptr) {
+    json.null();
+    return;
+  }
+  json.value(outcome->finish_reason);
+  json.key("stop_reason");
+  if (outcome->stop_string) {
+    json.value(*outcome->stop_string);
+  } else if (outcome->stop_token_id) {
+    json.value(*outcome->stop_token_id);
+  } else {
+    json.null();
+  }
+}
+
+void write_head(base::JsonWriter& json, const AnswerHead& head, std::string_view object) {
+  json.key("id").value(head.id);
+  json.key("object").value(object);
+  json.key("created").value(head.created);
+  json.key("model").value(head.model);
+}
+
+void write_running_usage(base::JsonWriter& json, const AnswerHead& head,
+                         const RunningUsage& usage) {
+  if (!head.usage_in_chunks) return;
+  json.key("usage");
+  if (usage) {
+    write_usage(json, *usage);
+  } else {
+    json.null();
+  }
+}
+
+double finite_logprob(float logprob) {
+  if (!std::isfinite(logprob)) return kLogprobFloor;
+  return std::max(static_cast<double>(logprob), kLogprobFloor);
+}
+
+}  // namespace bulkhead::api

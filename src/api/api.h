@@ -1,0 +1,95 @@
+// The public HTTP API: routes, request schemas, answers, errors, usage, health and metrics.
+//
+// Threads: construct anywhere, before the server runs; the handler runs on the I/O thread and so
+// does everything it starts. Token events come on the step thread and are only handed over.
+// Invariants: every request gets exactly one answer; nothing a client sends reaches the generator
+// unchecked; a failure before the first byte is a 4xx or 5xx with a JSON error, one after it is an
+// error event, never a silent end.
+// Life: an Api outlives the server that calls its handler and the generator's last event.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "chat/template.h"
+#include "http/server.h"
+#include "telemetry/metrics.h"
+#include "text/tokenizer.h"
+#include "wire/generate.h"
+
+namespace bulkhead::api {
+
+// What applies where the client gave nothing; from generation_config.json, all inside the ranges of
+// docs/api.md (values outside are refused by validate()).
+struct GenerationDefaults {
+  std::vector<wire::TokenId> eos_ids;  // end of generation, unless the client says ignore_eos
+  double temperature = 1.0;
+  double top_p = 1.0;
+  int64_t top_k = 0;
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
+
+  base::Status validate(int32_t vocabulary_size) const;
+};
+
+// The served model as clients see it.
+struct ModelCard {
+  std::string id;           // the served name
+  std::string root;         // where it came from; accepted as a name too
+  int64_t created = 0;      // Unix seconds
+  uint64_t parameters = 0;  // facts for `meta`; 0 where not known
+  uint64_t bytes = 0;
+  int64_t context_trained = 0;
+  std::string bos_token;  // spelled out, for the chat template
+  std::string eos_token;
+  GenerationDefaults defaults;
+};
+
+struct ApiOptions {
+  std::vector<std::string> keys;  // bearer keys; empty: no authentication
+  std::string version;            // of the server
+  // A generation older than this ends with deadline_exceeded; nothing: no limit.
+  std::optional<std::chrono::seconds> request_timeout;
+  // /health turns red when work is outstanding and no step has completed for so long.
+  std::chrono::seconds stall_after{30};
+  // Token events that may wait for the I/O thread, per request; beyond, the request fails.
+  size_t backlog_events_max = 8192;
+};
+
+struct ApiDeps {
+  wire::Generator& generator;
+  const text::Tokenizer& tokenizer;
+  const chat::ChatTemplate* chat_template;  // null: /v1/chat/completions answers 400
+  telemetry::Registry& registry;            // carries the model_name label
+  base::Logger& logger;
+  const base::Clock& clock;
+  // Runs a task on the I/O thread (http::Server::post). May be called from the step thread.
+  std::function<void(std::function<void()>)> post;
+  // Replaceable for tests; empty: the system's calendar and random device.
+  std::function<int64_t()> unix_seconds = {};
+  std::function<uint64_t()> entropy = {};
+};
+
+class Api {
+ public:
+  Api(ApiDeps deps, ModelCard model, ApiOptions options);
+  ~Api();
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+
+  // For http::Server::listen. Refers to this Api.
+  http::Handler handler();
+
+ private:
+  struct Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace bulkhead::api

@@ -1,0 +1,115 @@
+#include "api/errors.h"
+
+#include "base/json_writer.h"
+
+namespace bulkhead::api {
+namespace {
+
+constexpr std::string_view kInvalidRequest = "invalid_request_error";
+
+ApiError retriable(int status, std::string_view type, std::string_view code, std::string message) {
+  return ApiError{status, type, code, std::move(message), {}, true};
+}
+
+ApiError draining() {
+  return retriable(503, "overloaded_error", "draining",
+                   "the server is shutting down and takes no new requests; try another one");
+}
+
+}  // namespace
+
+ApiError invalid_request(std::string_view code, std::string param, std::string message) {
+  return ApiError{400, kInvalidRequest, code, std::move(message), std::move(param), false};
+}
+
+ApiError invalid_type(std::string param, std::string message) {
+  return invalid_request("invalid_type", std::move(param), std::move(message));
+}
+
+ApiError invalid_value(std::string param, std::string message) {
+  return invalid_request("invalid_value", std::move(param), std::move(message));
+}
+
+ApiError missing_parameter(std::string param, std::string message) {
+  return invalid_request("missing_required_parameter", std::move(param), std::move(message));
+}
+
+ApiError unsupported_parameter(std::string param, std::string message) {
+  return invalid_request("unsupported_parameter", std::move(param), std::move(message));
+}
+
+ApiError context_overflow(std::string message) {
+  return invalid_request("context_length_exceeded", {}, std::move(message));
+}
+
+ApiError internal_error() {
+  return ApiError{500, "server_error", "internal_error", "the server failed on this request", {},
+                  true};
+}
+
+ApiError from_submit(const base::Error& error) {
+  switch (error.code) {
+    case base::ErrorCode::kResourceExhausted:
+      return retriable(429, "rate_limit_error", "queue_full",
+                       "the waiting queue is full; try again shortly: " + error.message);
+    case base::ErrorCode::kUnavailable:
+      return draining();
+    case base::ErrorCode::kInvalidArgument:
+      return context_overflow(error.message);
+    case base::ErrorCode::kUnsupported:
+      return unsupported_parameter(error.field, error.message);
+    default:
+      return internal_error();
+  }
+}
+
+ApiError from_finish(const wire::FinishEvent& event) {
+  if (event.reason == wire::FinishReason::kDeadline) {
+    return ApiError{408,
+                    "server_error",
+                    "deadline_exceeded",
+                    "the request took longer than the server allows; ask for fewer tokens",
+                    {},
+                    false};
+  }
+  if (event.reason == wire::FinishReason::kCancelled) return draining();
+  if (!event.error) return internal_error();
+  switch (event.error->code) {
+    case base::ErrorCode::kResourceExhausted:
+      return retriable(503, "overloaded_error", "capacity_exceeded", event.error->message);
+    case base::ErrorCode::kUnavailable:
+      return draining();
+    default:
+      return retriable(500, "server_error", "generation_failed", event.error->message);
+  }
+}
+
+std::string error_body(const ApiError& error, std::string_view request_id) {
+  base::JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.key("message").value(error.message);
+  json.key("type").value(error.type);
+  json.key("param");
+  error.param.empty() ? json.null() : json.value(error.param);
+  json.key("code").value(error.code);
+  json.key("retriable").value(error.retriable);
+  json.key("request_id").value(request_id);
+  json.end_object().end_object();
+  return std::move(json).take();
+}
+
+http::Response error_response(const ApiError& error, std::string_view request_id) {
+  http::Response response;
+  response.status = error.status;
+  if (error.retriable) {
+    response.headers.push_back({"Retry-After", "1"});
+    response.headers.push_back({"x-should-retry", "true"});
+  }
+  // Clients retry 408 by themselves, but the same request would run into the same deadline.
+  if (error.status == 408) response.headers.push_back({"x-should-retry", "false"});
+  if (error.status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  response.body = error_body(error, request_id);
+  return response;
+}
+
+}  // namespace bulkhead::api

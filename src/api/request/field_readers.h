@@ -1,0 +1,40 @@
+// Readers of the structured request fields: strings, lists, maps, prompts, tools.
+//
+// Threads: pure functions. Invariants: a reader stores only values in range, names the exact JSON
+// path of what it refuses, and is total: any JSON value gives a stored value or an error.
+#pragma once
+
+#include <boost/json/value.hpp>
+
+#include "api/errors.h"
+#include "api/request/request_fields.h"
+
+namespace bulkhead::api {
+
+inline constexpr size_t kStopStringsMax = 16;
+inline constexpr size_t kStopBytesMax = 1024;  // of one stop string
+inline constexpr size_t kStopTokenIdsMax = 256;
+inline constexpr size_t kLogitBiasMax = 1024;
+inline constexpr size_t kToolsMax = 128;
+
+Failure read_number(const boost::json::value& value, std::string_view path, const NumberRule& rule,
+                    double& out);
+// Accepts 5 and 5.0.
+Failure read_integer(const boost::json::value& value, std::string_view path, int64_t min,
+                     int64_t max, int64_t& out);
+Failure read_bool(const boost::json::value& value, std::string_view path, bool& out);
+
+using FieldReader = Failure(boost::json::value& value, const DecodeContext& context,
+                            RequestFields& out);
+FieldReader read_model;
+FieldReader read_stop;
+FieldReader read_stop_token_ids;
+FieldReader read_logit_bias;
+FieldReader read_stream_options;
+FieldReader read_response_format;
+FieldReader read_prompt;
+FieldReader read_chat_template_kwargs;
+FieldReader read_tools;
+FieldReader read_tool_choice;
+
+}  // namespace bulkhead::api

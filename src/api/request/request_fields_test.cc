@@ -1,0 +1,357 @@
+#include "api/request/request_fields.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "api/request/json_input.h"
+
+namespace bulkhead::api {
+namespace {
+
+constexpr int32_t kVocabulary = 100;
+
+struct Decoded {
+  Failure failure;
+  RequestFields fields;
+};
+
+Decoded decode(std::string_view json, Endpoint endpoint) {
+  Decoded out;
+  boost::json::object body;
+  out.failure = parse_object(json, body);
+  if (!out.failure) out.failure = decode_fields(body, endpoint, {kVocabulary}, out.fields);
+  return out;
+}
+
+// A valid request with one more field.
+std::string with_field(Endpoint endpoint, std::string_view name, std::string_view value) {
+  std::string extra;
+  if (name == "top_logprobs") extra = R"("logprobs":true,)";
+  if (name == "stream_options") extra = R"("stream":true,)";
+  const std::string required =
+      endpoint == kChat ? R"("messages":[{"role":"user","content":"hi"}])" : R"("prompt":"hi")";
+  return fmt::format("{{{}{},\"{}\":{}}}", extra, required, name, value);
+}
+
+void expect_accepted(const FieldSpec& field, Endpoint endpoint, std::string_view value) {
+  const Decoded out = decode(with_field(endpoint, field.name, value), endpoint);
+  EXPECT_FALSE(out.failure.has_value())
+      << field.name << " = " << value << ": " << (out.failure ? out.failure->message : "");
+}
+
+void expect_refused(const FieldSpec& field, Endpoint endpoint, std::string_view value) {
+  const Decoded out = decode(with_field(endpoint, field.name, value), endpoint);
+  ASSERT_TRUE(out.failure.has_value()) << field.name << " = " << value;
+  EXPECT_EQ(out.failure->status, 400);
+  EXPECT_TRUE(out.failure->param.starts_with(field.name)) << out.failure->param;
+  EXPECT_NE(out.failure->message.find(field.name), std::string::npos) << out.failure->message;
+}
+
+template <typename Check>
+void for_each_field(const Check& check) {
+  for (const FieldSpec& field : field_table()) {
+    for (const Endpoint endpoint : {kChat, kCompletions}) {
+      if ((field.endpoints & endpoint) != 0) check(field, endpoint);
+    }
+  }
+}
+
+TEST(RequestFields, NumbersAreAcceptedUpToTheirLimitsAndNotBeyond) {
+  for_each_field([](const FieldSpec& field, Endpoint endpoint) {
+    const NumberRule* rule = std::get_if<NumberRule>(&field.rule);
+    if (rule == nullptr) return;
+    const double step = 1e-3;
+    const auto number = [](double value) { return fmt::format("{}", value); };
+    expect_refused(field, endpoint, number(rule->min - step));
+    expect_accepted(field, endpoint, number(rule->min + step));
+    expect_accepted(field, endpoint, number(rule->max));
+    expect_refused(field, endpoint, number(rule->max + step));
+    if (rule->above_min) {
+      expect_refused(field, endpoint, number(rule->min));
+    } else {
+      expect_accepted(field, endpoint, number(rule->min));
+    }
+    for (const char* wild : {"1e308", "-1e308", "1e400", "9223372036854775808"}) {
+      expect_refused(field, endpoint, wild);
+    }
+  });
+}
+
+TEST(RequestFields, IntegersAreAcceptedUpToTheirLimitsAndNotBeyond) {
+  for_each_field([](const FieldSpec& field, Endpoint endpoint) {
+    const IntegerRule* rule = std::get_if<IntegerRule>(&field.rule);
+    if (rule == nullptr) return;
+    const bool one_only = field.name == "n" || field.name == "best_of";
+    expect_accepted(field, endpoint, fmt::format("{}", rule->min));
+    if (one_only) {
+      expect_refused(field, endpoint, fmt::format("{}", rule->max));
+    } else {
+      expect_accepted(field, endpoint, fmt::format("{}", rule->max));
+    }
+    if (rule->min > std::numeric_limits<int64_t>::min()) {
+      expect_refused(field, endpoint, fmt::format("{}", rule->min - 1));
+    }
+    if (rule->max < std::numeric_limits<int64_t>::max()) {
+      expect_refused(field, endpoint, fmt::format("{}", rule->max + 1));
+    }
+    expect_accepted(field, endpoint, "1.0");
+    for (const char* wild : {"9223372036854775808", "-9223372036854775809", "1e308", "1e400", "1.5",
+                             "18446744073709551616"}) {
+      expect_refused(field, endpoint, wild);
+    }
+  });
+}
+
+TEST(RequestFields, EveryTypeButTheRightOneIsRefusedByName) {
+  for_each_field([](const FieldSpec& field, Endpoint endpoint) {
+    const std::string type = type_text(field);
+    if (type == "refused") {
+      expect_refused(field, endpoint, "true");
+      expect_refused(field, endpoint, "\"x\"");
+      expect_accepted(field, endpoint, "false");
+      return;
+    }
+    const std::pair<std::string_view, std::string_view> samples[] = {
+        {"number", "0.5"}, {"boolean", "true"},      {"string", "\"1\""},
+        {"array", "[[]]"}, {"object", "{\"x\":[]}"}, {"text", "NaN"}};
+    for (const auto& [kind, value] : samples) {
+      if (type.find(kind) != std::string::npos) continue;
+      if (type == "integer" && kind == "number") continue;
+      if (field.name == "tool_choice" && kind == "object") continue;
+      const Decoded out = decode(with_field(endpoint, field.name, value), endpoint);
+      ASSERT_TRUE(out.failure.has_value()) << field.name << " = " << value;
+      EXPECT_EQ(out.failure->status, 400);
+      if (kind != "text") {
+        EXPECT_TRUE(out.failure->param.starts_with(field.name)) << field.name << " = " << value;
+      }
+    }
+  });
+}
+
+TEST(RequestFields, NullMeansAbsentForEveryOptionalField) {
+  std::string all_chat = R"({"messages":[{"role":"user","content":"hi"}])";
+  std::string all_completions = R"({"prompt":"hi")";
+  for_each_field([&](const FieldSpec& field, Endpoint endpoint) {
+    if (field.required) {
+      expect_refused(field, endpoint, "null");
+      return;
+    }
+    expect_accepted(field, endpoint, "null");
+    (endpoint == kChat ? all_chat : all_completions) += fmt::format(",\"{}\":null", field.name);
+  });
+  EXPECT_FALSE(decode(all_chat + "}", kChat).failure.has_value());
+  EXPECT_FALSE(decode(all_completions + "}", kCompletions).failure.has_value());
+}
+
+TEST(RequestFields, UnknownFieldsAreTolerated) {
+  const Decoded out = decode(
+      R"({"prompt":"x","store":false,"lora_path":null,"user":"u","metadata":{"a":[1]},"rid":7})",
+      kCompletions);
+  EXPECT_FALSE(out.failure.has_value());
+}
+
+TEST(RequestFields, ZeroIsAValueAndNotUnset) {
+  for (const char* zero : {"0", "0.0", "-0.0", "-0"}) {
+    const Decoded out = decode(with_field(kChat, "temperature", zero), kChat);
+    ASSERT_FALSE(out.failure.has_value());
+    ASSERT_TRUE(out.fields.temperature.has_value());
+    EXPECT_EQ(*out.fields.temperature, 0.0);
+  }
+}
+
+TEST(RequestFields, SeedsKeepAll64Bits) {
+  EXPECT_EQ(decode(with_field(kChat, "seed", "9223372036854775807"), kChat).fields.seed,
+            std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(decode(with_field(kChat, "seed", "-9223372036854775808"), kChat).fields.seed,
+            std::numeric_limits<int64_t>::min());
+}
+
+struct Row {
+  Endpoint endpoint;
+  std::string_view name;
+  std::string value;
+  std::string_view param;  // empty: accepted
+  std::string_view code;
+};
+
+TEST(RequestFields, StructuredFieldsNameThePathOfWhatIsWrong) {
+  const std::string long_stop = "\"" + std::string(1025, 'x') + "\"";
+  std::string many_stops = "[\"0\"";
+  for (int i = 1; i < 17; ++i) many_stops += fmt::format(",\"{}\"", i);
+  many_stops += "]";
+  const Row rows[] = {
+      {kChat, "stop", R"("x")", "", ""},
+      {kChat, "stop", R"(["x","yy"])", "", ""},
+      {kChat, "stop", "[]", "", ""},
+      {kChat, "stop", R"("")", "stop", "invalid_value"},
+      {kChat, "stop", R"(["x",""])", "stop[1]", "invalid_value"},
+      {kChat, "stop", R"(["x",7])", "stop[1]", "invalid_type"},
+      {kChat, "stop", long_stop, "stop", "invalid_value"},
+      {kChat, "stop", many_stops, "stop", "invalid_value"},
+      {kChat, "stop_token_ids", "[0,99]", "", ""},
+      {kChat, "stop_token_ids", "[0,100]", "stop_token_ids[1]", "invalid_value"},
+      {kChat, "stop_token_ids", "[-1]", "stop_token_ids[0]", "invalid_value"},
+      {kChat, "logit_bias", R"({"0":-100,"99":100.0})", "", ""},
+      {kChat, "logit_bias", R"({"100":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"-1":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"1e1":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"01":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"1099511627776":1})", "logit_bias", "invalid_value"},
+      {kChat, "logit_bias", R"({"5":100.5})", "logit_bias.5", "invalid_value"},
+      {kChat, "logit_bias", R"({"5":"1"})", "logit_bias.5", "invalid_type"},
+      {kChat, "stream_options", R"({"include_usage":true,"include_obfuscation":false})", "", ""},
+      {kChat, "stream_options", R"({"include_usage":1})", "stream_options.include_usage",
+       "invalid_type"},
+      {kChat, "response_format", R"({"type":"text"})", "", ""},
+      {kChat, "response_format", R"({"type":"json_object"})", "response_format.type",
+       "unsupported_parameter"},
+      {kChat, "response_format", R"({"type":"json_schema"})", "response_format.type",
+       "unsupported_parameter"},
+      {kChat, "response_format", R"({"type":"yaml"})", "response_format.type", "invalid_value"},
+      {kChat, "response_format", "{}", "response_format.type", "missing_required_parameter"},
+      {kChat, "tool_choice", R"("none")", "", ""},
+      {kChat, "tool_choice", R"("required")", "tool_choice", "unsupported_parameter"},
+      {kChat, "tool_choice", R"({"type":"function","function":{"name":"f"}})", "tool_choice",
+       "unsupported_parameter"},
+      {kChat, "tool_choice", R"("sometimes")", "tool_choice", "invalid_value"},
+      {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":{}}}])", "", ""},
+      {kChat, "tools", "[]", "tools", "invalid_value"},
+      {kChat, "tools", R"([{"function":{"name":"f"}}])", "tools[0].type",
+       "missing_required_parameter"},
+      {kChat, "tools", R"([{"type":"web"}])", "tools[0].type", "invalid_value"},
+      {kChat, "tools", R"([{"type":"function"}])", "tools[0].function",
+       "missing_required_parameter"},
+      {kChat, "tools", R"([{"type":"function","function":{}}])", "tools[0].function.name",
+       "missing_required_parameter"},
+      {kChat, "tools", R"([{"type":"function","function":{"name":"a b"}}])",
+       "tools[0].function.name", "invalid_value"},
+      {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":[]}}])",
+       "tools[0].function.parameters", "invalid_type"},
+      {kChat, "tools", R"([{"type":"function","function":{"name":"f","strict":1}}])",
+       "tools[0].function.strict", "invalid_type"},
+      {kChat, "tools",
+       R"([{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}])",
+       "tools[1].function.name", "invalid_value"},
+      {kChat, "chat_template_kwargs", R"({"enable_thinking":false})", "", ""},
+      {kChat, "chat_template_kwargs", R"({"messages":[]})", "chat_template_kwargs.messages",
+       "invalid_value"},
+      {kChat, "n", "2", "n", "unsupported_parameter"},
+      {kChat, "n", "129", "n", "invalid_value"},
+      {kCompletions, "best_of", "2", "best_of", "unsupported_parameter"},
+      {kCompletions, "suffix", R"("x")", "suffix", "unsupported_parameter"},
+      {kCompletions, "echo", "true", "echo", "unsupported_parameter"},
+      {kCompletions, "prompt", R"("")", "", ""},
+      {kCompletions, "prompt", R"(["one"])", "", ""},
+      {kCompletions, "prompt", "[1,2,99]", "", ""},
+      {kCompletions, "prompt", "[[1,2]]", "", ""},
+      {kCompletions, "prompt", R"(["one","two"])", "prompt", "unsupported_parameter"},
+      {kCompletions, "prompt", "[]", "prompt", "invalid_value"},
+      {kCompletions, "prompt", "[[]]", "prompt[0]", "invalid_value"},
+      {kCompletions, "prompt", "[-1]", "prompt[0]", "invalid_value"},
+      {kCompletions, "prompt", "[1,100]", "prompt[1]", "invalid_value"},
+      {kCompletions, "prompt", "[2147483648]", "prompt[0]", "invalid_value"},
+      {kCompletions, "prompt", "[4294967294]", "prompt[0]", "invalid_value"},
+      {kCompletions, "prompt", "[1.5]", "prompt[0]", "invalid_type"},
+      {kCompletions, "prompt", R"([1,"a"])", "prompt[1]", "invalid_type"},
+      {kCompletions, "prompt", "[[1,-5]]", "prompt[0][1]", "invalid_value"},
+  };
+  for (const Row& row : rows) {
+    // The last of two equal keys counts, so this replaces the prompt of the valid request.
+    const Decoded out = decode(with_field(row.endpoint, row.name, row.value), row.endpoint);
+    const std::string shown = fmt::format("{} = {}", row.name, row.value.substr(0, 60));
+    EXPECT_EQ(out.failure.has_value(), !row.param.empty()) << shown;
+    if (!out.failure) continue;
+    EXPECT_EQ(out.failure->param, row.param) << shown;
+    EXPECT_EQ(out.failure->code, row.code) << shown;
+  }
+}
+
+TEST(RequestFields, RulesOfTwoFieldsNameTheOneThatMustChange) {
+  EXPECT_EQ(decode(R"({"prompt":"x","stream_options":{}})", kCompletions).failure->param,
+            "stream_options");
+  EXPECT_EQ(decode(R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":1})", kChat)
+                .failure->param,
+            "top_logprobs");
+}
+
+TEST(RequestFields, MissingRequiredFieldsAreNamed) {
+  EXPECT_EQ(decode("{}", kChat).failure->param, "messages");
+  EXPECT_EQ(decode("{}", kCompletions).failure->param, "prompt");
+  EXPECT_EQ(decode("{}", kChat).failure->code, "missing_required_parameter");
+}
+
+TEST(RequestFields, BodiesThatAreNoJsonObjectAreRefused) {
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += '[';
+  std::string nested = R"({"prompt":"x","metadata":)";
+  for (int i = 0; i < 64; ++i) nested += "[";
+  for (int i = 0; i < 64; ++i) nested += "]";
+  nested += "}";
+  const std::string wrong[] = {"",
+                               "   ",
+                               "nul",
+                               "[]",
+                               "\"x\"",
+                               "7",
+                               "{",
+                               "{\"a\":1,}",
+                               "{a:1}",
+                               "{\"a\":1}}",
+                               "{\"a\":1} x",
+                               "\xEF\xBB\xBF{}",
+                               "{\"a\":NaN}",
+                               "/*c*/{}",
+                               deep,
+                               nested,
+                               "{\"a\":\"\xFF\"}",
+                               "{\"a\":\"\xC0\xAF\"}"};
+  for (const std::string& body : wrong) {
+    const Decoded out = decode(body, kCompletions);
+    ASSERT_TRUE(out.failure.has_value()) << body.substr(0, 40);
+    EXPECT_EQ(out.failure->status, 400);
+    EXPECT_EQ(out.failure->code, "invalid_json") << body.substr(0, 40);
+  }
+}
+
+TEST(RequestFields, ABodyCutAtAnyByteIsRefused) {
+  const std::string whole =
+      R"({"prompt":"h\u00e9","temperature":0.5,"stop":["a"],"logit_bias":{"1":-1e1}})";
+  EXPECT_FALSE(decode(whole, kCompletions).failure.has_value());
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_TRUE(decode(whole.substr(0, length), kCompletions).failure.has_value()) << length;
+  }
+}
+
+TEST(RequestFields, TheNumberOfValuesIsBounded) {
+  std::string body = R"({"prompt":[0)";
+  for (size_t i = 0; i < kJsonValuesMax; ++i) body += ",0";
+  body += "]}";
+  const Decoded out = decode(body, kCompletions);
+  ASSERT_TRUE(out.failure.has_value());
+  EXPECT_EQ(out.failure->code, "invalid_json");
+}
+
+TEST(RequestFields, TheDocumentationHasARowForEveryField) {
+  const char* root = std::getenv("BULKHEAD_SOURCE_DIR");
+  ASSERT_NE(root, nullptr);
+  std::ifstream file(std::string(root) + "/docs/api.md");
+  ASSERT_TRUE(file.good());
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const FieldSpec& field : field_table()) {
+    const std::string row =
+        type_text(field) == "refused"
+            ? fmt::format("| `{}` | {} |", field.name, range_text(field))
+            : fmt::format("| `{}` | {} | {} | {} |", field.name, type_text(field),
+                          range_text(field), field.default_text);
+    EXPECT_NE(text.find(row), std::string::npos) << "docs/api.md lacks the row " << row;
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::api
