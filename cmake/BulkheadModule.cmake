@@ -24,7 +24,7 @@ function(bulkhead_module)
   endif()
 endfunction()
 
-# bulkhead_test(MODULE SOURCE LIBS...): a GoogleTest executable MODULE_<stem>, registered with ctest.
+# bulkhead_test(MODULE SOURCE LIBS...): a GoogleTest executable MODULE_<stem>, known to ctest.
 function(bulkhead_test module source)
   get_filename_component(stem "${source}" NAME_WE)
   set(target "${module}_${stem}")
@@ -33,5 +33,5 @@ function(bulkhead_test module source)
     GTest::gtest_main Threads::Threads)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES TIMEOUT 600 LABELS "${module}"
-    ENVIRONMENT "BULKHEAD_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+    ENVIRONMENT "${BULKHEAD_TEST_ENVIRONMENT}")
 endfunction()

@@ -7,6 +7,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(BULKHEAD_TESTS "Build the unit tests" ON)
 option(BULKHEAD_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+option(BULKHEAD_LINT "Compile every header on its own" OFF)
 set(BULKHEAD_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (empty: none)")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -34,9 +35,23 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # g++ 12 reports std::string::insert and operator+ as overlapping copies (GCC bug 105651).
   target_compile_options(bulkhead_flags INTERFACE -Wno-restrict)
 endif()
+if(BULKHEAD_FUZZ)
+  # Coverage in every object, so that the fuzzer sees where an input leads; main() comes only with
+  # the fuzz targets themselves.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 if(BULKHEAD_SANITIZE)
   add_compile_options("-fsanitize=${BULKHEAD_SANITIZE}" -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   add_link_options("-fsanitize=${BULKHEAD_SANITIZE}")
 endif()
 target_include_directories(bulkhead_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+
+# What every test finds in its environment. Under sanitizers a test may shorten a sweep that only
+# repeats the same code on more values (BULKHEAD_QUICK); it must not leave out a kind of case.
+set(BULKHEAD_TEST_ENVIRONMENT "BULKHEAD_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
+  "BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR}")
+if(BULKHEAD_SANITIZE)
+  list(APPEND BULKHEAD_TEST_ENVIRONMENT "BULKHEAD_QUICK=1" "UBSAN_OPTIONS=print_stacktrace=1")
+endif()

@@ -1,7 +1,7 @@
 // Chooses the next token of one sequence from its logits.
 //
-// Order: logit_bias; stop ids masked before min_tokens; repetition, then frequency and presence
-// penalties; temperature; top_k; top_p on what top_k left; min_p. At temperature 0 the greatest
+// Order: logit_bias; repetition, then frequency and presence penalties; stop ids masked before
+// min_tokens; temperature; top_k; top_p on what top_k left; min_p. At temperature 0 the greatest
 // logit after the penalties wins. Log-probabilities are of the raw logits.
 //
 // Threads: one thread at a time. Invariants: the choice is a function of the logits and the

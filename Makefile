@@ -1,0 +1,113 @@
+# Bulkhead's two commands are `make serve` and `make test`; `make help` lists the rest.
+#
+# Each sets up what it needs first (Debian packages, Python environment, model) and skips what is
+# already there. SETUP=no leaves the machine alone.
+
+MODEL_FETCHED := models/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL ?= $(MODEL_FETCHED)
+HOST ?= 127.0.0.1
+PORT ?= 30000
+ARGS ?=
+SETUP ?= yes
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+
+STAGE := tools/ci/stage.sh
+export BULKHEAD_JOBS := $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-serve model build serve test test-dev test-asan test-tsan test-fuzz lint \
+	format bench bench-peer clean
+
+help:
+	@echo 'Bulkhead: a server for large open-weight language models.'
+	@echo
+	@echo '  make serve        set up, build, fetch the small model and serve it on $(HOST):$(PORT)'
+	@echo '                    MODEL=path  another model (a .gguf file or a checkpoint folder)'
+	@echo '                    PORT=n HOST=addr ARGS="more flags of bulkhead serve"'
+	@echo '  make test         set up, build and run every test: unit and end to end, the same under'
+	@echo '                    address and undefined-behaviour sanitizers, $(FUZZ_SECONDS) s of fuzzing per target'
+	@echo '  make test-dev     the first of these alone (also test-asan, test-tsan, test-fuzz)'
+	@echo '  make lint         clang-19 warnings, headers on their own, format, tidy, clang-tidy'
+	@echo '  make format       clang-format every source file in place'
+	@echo '  make build        the release binary: build/release/bin/bulkhead'
+	@echo '  make bench        the kernels against the measured peak of this machine'
+	@echo '  make bench-peer   side by side with llama.cpp; writes docs/benchmarks/ (an hour)'
+	@echo '  make clean        remove build/ (keeps models/ and .venv/)'
+	@echo
+	@echo 'SETUP=no skips the set-up; JOBS=n sets how many compilers run at once (now $(JOBS)).'
+
+# --- set-up -------------------------------------------------------------------------------------
+
+setup:
+ifneq ($(SETUP),no)
+	@tools/setup/apt.sh
+	@tools/setup/venv.sh
+	@tools/setup/fetch_model.sh
+endif
+
+setup-serve:
+ifneq ($(SETUP),no)
+	@tools/setup/apt.sh serve
+endif
+
+# The small model is fetched only when it is the one to be served.
+model: setup-serve
+ifeq ($(MODEL),$(MODEL_FETCHED))
+ifneq ($(SETUP),no)
+	@tools/setup/fetch_model.sh
+endif
+endif
+
+# --- run ----------------------------------------------------------------------------------------
+
+build: setup-serve
+	@tools/ci/build.sh release
+
+serve: build model
+	@exec build/release/bin/bulkhead serve --model '$(MODEL)' --host '$(HOST)' --port '$(PORT)' $(ARGS)
+
+# --- prove --------------------------------------------------------------------------------------
+
+test: setup
+	@$(STAGE) 'dev: build' tools/ci/build.sh dev
+	@$(STAGE) 'dev: tests' tools/ci/ctest.sh dev
+	@$(STAGE) 'asan-ubsan: build' tools/ci/build.sh asan-ubsan
+	@$(STAGE) 'asan-ubsan: tests' tools/ci/ctest.sh asan-ubsan
+	@$(STAGE) 'fuzz: $(FUZZ_SECONDS) s a target' tests/fuzz/run.sh build/asan-ubsan $(FUZZ_SECONDS)
+	@echo '==> every test passed'
+
+test-dev: setup
+	@tools/ci/build.sh dev && tools/ci/ctest.sh dev
+
+test-asan: setup
+	@tools/ci/build.sh asan-ubsan && tools/ci/ctest.sh asan-ubsan
+
+test-tsan: setup
+	@tools/ci/build.sh tsan && tools/ci/ctest.sh tsan
+
+test-fuzz: setup
+	@tools/ci/build.sh fuzz && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+# clang-19 sees every source in the asan-ubsan tree, which `make test` has built already.
+lint: setup
+	@$(STAGE) 'lint: format' tools/lint/format.sh --check
+	@$(STAGE) 'lint: tidy' /usr/bin/python3 tools/tidy/run.py
+	@$(STAGE) 'lint: clang-19 warnings' tools/ci/build.sh asan-ubsan
+	@$(STAGE) 'lint: headers alone' tools/ci/build.sh clang header_check
+	@$(STAGE) 'lint: clang-tidy' /usr/bin/python3 tools/lint/clang_tidy.py --build build/clang
+	@echo '==> lint passed'
+
+format:
+	@tools/lint/format.sh
+
+# --- measure ------------------------------------------------------------------------------------
+
+bench: build
+	@exec build/release/bin/bulkhead bench kernels $(ARGS)
+
+bench-peer: setup build
+	@.venv/bin/python bench/peer_llama.py $(ARGS)
+
+clean:
+	rm -rf build

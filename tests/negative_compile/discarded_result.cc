@@ -1,0 +1,13 @@
+// A result that nobody looks at.
+// error: (ignoring|discard)
+#include "base/result.h"
+
+bulkhead::base::Status store();
+
+void wrong_use() {
+#ifdef CONTROL
+  if (!store().ok()) return;
+#else
+  store();
+#endif
+}
