@@ -230,8 +230,9 @@ TEST(TemplateLimits, BoundRecursionOfMacrosAndLoops) {
   EXPECT_EQ(code_of("{% macro m() %}{% if true %}{{ [(m() ~ 'x') | upper] }}{% endif %}"
                     "{% endmacro %}{{ m() }}"),
             ErrorCode::kResourceExhausted);
-  EXPECT_EQ(code_of("{% macro m() %}{{ caller }}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}"),
-            ErrorCode::kResourceExhausted);
+  EXPECT_EQ(
+      code_of("{% macro m() %}{{ caller }}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}"),
+      ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"),
             ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of("{% macro m() %}{{ caller() }}{% endmacro %}{% set ns = namespace() %}"

@@ -16,10 +16,10 @@ constexpr size_t kHugePage = size_t{2} << 20;
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 base::Error no_memory(size_t bytes) {
-  return base::Error{base::ErrorCode::kResourceExhausted,
-                     fmt::format("the system has no {} of memory to give",
-                                 base::format_bytes(bytes)),
-                     {}};
+  return base::Error{
+      base::ErrorCode::kResourceExhausted,
+      fmt::format("the system has no {} of memory to give", base::format_bytes(bytes)),
+      {}};
 }
 
 std::byte* map_anonymous(size_t bytes) {

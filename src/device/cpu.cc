@@ -63,8 +63,7 @@ void detect_features(CpuFacts& facts) {
   const bool ymm = (state & kYmmState) == kYmmState;
   const bool zmm = (state & kZmmState) == kZmmState;
   const bool tiles = (state & kTileState) == kTileState;
-  facts.avx2_fma_f16c =
-      ymm && bit(basic.ecx, 12) && bit(basic.ecx, 29) && bit(extended.ebx, 5);
+  facts.avx2_fma_f16c = ymm && bit(basic.ecx, 12) && bit(basic.ecx, 29) && bit(extended.ebx, 5);
   facts.avx512 = facts.avx2_fma_f16c && zmm && bit(extended.ebx, 16) && bit(extended.ebx, 17) &&
                  bit(extended.ebx, 30) && bit(extended.ebx, 31);
   facts.avx512_bf16 = facts.avx512 && bit(extended1.eax, 5);

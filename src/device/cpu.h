@@ -17,18 +17,18 @@ namespace bulkhead::device {
 // Kernel paths, weakest first. kRef is the portable reference form of every kernel.
 enum class Isa { kRef, kAvx2, kAvx512, kAmx };
 
-std::string_view to_string(Isa isa);                       // "ref", "avx2", "avx512", "amx"
-base::Result<Isa> parse_isa(std::string_view name);        // kInvalidArgument lists the names
+std::string_view to_string(Isa isa);                 // "ref", "avx2", "avx512", "amx"
+base::Result<Isa> parse_isa(std::string_view name);  // kInvalidArgument lists the names
 
 struct CpuFacts {
-  std::string model_name;       // "AMD EPYC ..."
-  unsigned logical_cpus = 1;    // that this process may run on (affinity, cgroup quota)
+  std::string model_name;     // "AMD EPYC ..."
+  unsigned logical_cpus = 1;  // that this process may run on (affinity, cgroup quota)
   bool avx2_fma_f16c = false;
-  bool avx512 = false;          // F, BW, VL, DQ
+  bool avx512 = false;  // F, BW, VL, DQ
   bool avx512_bf16 = false;
-  bool amx_bf16 = false;        // tile and bf16, permission granted by the kernel
+  bool amx_bf16 = false;  // tile and bf16, permission granted by the kernel
   size_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;
-  uint64_t memory_bytes = 0;    // physical, or the cgroup's limit where that is lower
+  uint64_t memory_bytes = 0;            // physical, or the cgroup's limit where that is lower
   bool transparent_huge_pages = false;  // "always" or "madvise"
 };
 

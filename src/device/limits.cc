@@ -18,8 +18,7 @@ void tighten_memory(const std::string& file, CgroupLimits& limits) {
   if (limits.memory_bytes == 0 || bytes < limits.memory_bytes) limits.memory_bytes = bytes;
 }
 
-void tighten_cpus(std::string_view quota_text, std::string_view period_text,
-                  CgroupLimits& limits) {
+void tighten_cpus(std::string_view quota_text, std::string_view period_text, CgroupLimits& limits) {
   uint64_t quota = 0;
   uint64_t period = 0;
   if (!parse_number(quota_text, &quota) || !parse_number(period_text, &period)) return;

@@ -24,7 +24,9 @@ class Limits : public ::testing::Test {
     fs::create_directories((root_ / relative).parent_path());
     std::ofstream(root_ / relative) << text;
   }
-  CgroupLimits read() { return read_cgroup_limits((root_ / "self").string(), (root_ / "cg").string()); }
+  CgroupLimits read() {
+    return read_cgroup_limits((root_ / "self").string(), (root_ / "cg").string());
+  }
 
   fs::path root_;
 };

@@ -84,8 +84,8 @@ struct ThreadPool::State {
       for (int i = 0; i < kPausesPerClockRead && !fresh(); ++i) _mm_pause();
       if (std::chrono::steady_clock::now() < give_up) continue;
       std::unique_lock lock(mutex);
-      // Announced before the last look: the caller opens the gate first and reads `parked` after, so
-      // one of the two sees the other.
+      // Announced before the last look: the caller opens the gate first and reads `parked` after,
+      // so one of the two sees the other.
       parked.fetch_add(1, std::memory_order_seq_cst);
       wake.wait(lock, fresh);
       parked.fetch_sub(1, std::memory_order_seq_cst);

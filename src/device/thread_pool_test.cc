@@ -46,9 +46,8 @@ TEST(ThreadPool, ARunSeesWhatTheRunBeforeItWrote) {
   std::vector<uint64_t> next(64, 0);
   constexpr uint64_t kRounds = 3000;
   for (uint64_t round = 0; round < kRounds; ++round) {
-    pool.run(values.size(), [&](size_t item, unsigned) {
-      next[item] = values[(item + 1) % values.size()] + 1;
-    });
+    pool.run(values.size(),
+             [&](size_t item, unsigned) { next[item] = values[(item + 1) % values.size()] + 1; });
     values.swap(next);
   }
   for (const uint64_t value : values) ASSERT_EQ(value, kRounds);

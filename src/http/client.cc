@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using PieceSink = std::function<bool(std::string_view)>;
 
 constexpr uint32_t kHeaderBytesMax = 64u << 10;
+constexpr size_t kHeaderCountMax = 256;
 constexpr uint64_t kBodyBytesMax = 1ull << 30;  // of a body that is kept whole
 constexpr size_t kChunkLineBytesMax = 16u << 10;
 
@@ -54,8 +55,14 @@ class ResponseReader final : public beast_http::basic_parser<false> {
   void on_response_impl(int status, BeastString, int, error_code&) override {
     response_.status = status;
   }
-  void on_field_impl(beast_http::field, BeastString name, BeastString value, error_code&) override {
+  void on_field_impl(beast_http::field, BeastString name, BeastString value,
+                     error_code& ec) override {
     if (is_header_done()) return;  // a trailer
+    header_bytes_ += name.size() + value.size();
+    if (header_bytes_ > kHeaderBytesMax || response_.headers.size() >= kHeaderCountMax) {
+      ec = beast_http::error::header_limit;
+      return;
+    }
     response_.headers.push_back(
         Header{std::string(name.data(), name.size()), std::string(value.data(), value.size())});
   }
@@ -78,6 +85,7 @@ class ResponseReader final : public beast_http::basic_parser<false> {
   }
 
   const PieceSink& sink_;
+  size_t header_bytes_ = 0;
 };
 
 // One connection for one exchange; every wait ends at the deadline.

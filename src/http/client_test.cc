@@ -186,6 +186,12 @@ TEST(Client, DoesNotTakeAPartForTheWhole) {
   }
 }
 
+TEST(Client, BoundsTheHeaderOfAnAnswer) {
+  std::string many = "HTTP/1.1 200 OK\r\n";
+  for (int i = 0; i < 300; ++i) many += "A: b\r\n";
+  EXPECT_FALSE(get_canned(many + "\r\n").ok());
+}
+
 TEST(Client, RefusesWhatWouldBreakItsOwnRequest) {
   Client client("127.0.0.1", 1, 1s);
   EXPECT_EQ(client.send("GET", "/a b", {}, "").error().code, base::ErrorCode::kInvalidArgument);

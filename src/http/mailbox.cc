@@ -14,23 +14,26 @@ bool Mailbox::post(Task task) {
 }
 
 void Mailbox::drain() {
-  std::vector<Task> running;
+  std::vector<Task> tasks;
   {
     const std::lock_guard lock(mutex_);
-    running.swap(tasks_);
+    tasks.swap(tasks_);
   }
-  for (Task& task : running) {
-    run_contained(task, "a task on the HTTP thread failed");
-    task = nullptr;  // what it holds ends here, before the next task runs
-  }
+  run_all(std::move(tasks));
 }
 
-void Mailbox::close() {
-  std::vector<Task> dropped;
-  {
-    const std::lock_guard lock(mutex_);
-    wake_ = nullptr;
-    dropped.swap(tasks_);
+void Mailbox::finish() { run_all(take_rest()); }
+
+std::vector<Mailbox::Task> Mailbox::take_rest() {
+  const std::lock_guard lock(mutex_);
+  wake_ = nullptr;
+  return std::exchange(tasks_, {});
+}
+
+void Mailbox::run_all(std::vector<Task> tasks) {
+  for (Task& task : tasks) {
+    run_contained(task, "a task on the HTTP thread failed");
+    task = nullptr;  // what it holds ends here, before the next task runs
   }
 }
 

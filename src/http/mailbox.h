@@ -8,7 +8,9 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -27,7 +29,10 @@ class Mailbox {
   bool post(Task task);
   // Runs what has been posted so far; an exception is logged and contained.
   void drain();
-  void close();
+  // Closes and runs what is left.
+  void finish();
+  // Closes and drops what is left, for a loop that never ran.
+  void close() { take_rest(); }
 
   void set_io_thread() { io_thread_.store(std::this_thread::get_id()); }
   bool on_io_thread() const { return io_thread_.load() == std::this_thread::get_id(); }
@@ -36,6 +41,9 @@ class Mailbox {
   void run_contained(const Task& task, std::string_view what);
 
  private:
+  std::vector<Task> take_rest();
+  void run_all(std::vector<Task> tasks);
+
   base::Logger& logger_;
   std::mutex mutex_;
   std::function<void()> wake_;  // empty once closed

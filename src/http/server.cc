@@ -1,5 +1,9 @@
 #include "http/server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -48,6 +52,19 @@ base::Error listen_error(const ServerOptions& options, const error_code& ec) {
             "host"};
   }
   return {base::ErrorCode::kIo, "cannot listen on " + where + ": " + ec.message(), "host"};
+}
+
+// A peer that vanished without a word (a pulled cable, a lost address) is noticed within two
+// minutes, so that nobody computes an answer for it. Failure costs only that.
+void probe_when_silent(tcp::socket& socket) {
+  error_code ignored;
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const auto set = [&](int option, int value) {
+    setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  };
+  set(TCP_KEEPIDLE, 60);   // seconds
+  set(TCP_KEEPINTVL, 15);  // seconds
+  set(TCP_KEEPCNT, 4);
 }
 
 class ServerImpl final : public Server {
@@ -170,8 +187,7 @@ void ServerImpl::run() {
       logger_.error("the HTTP thread caught an error", {{"reason", std::string(e.what())}});
     }
   }
-  mailbox_->drain();
-  mailbox_->close();
+  mailbox_->finish();
 }
 
 void ServerImpl::post_after(milliseconds delay, std::function<void()> task) {
@@ -200,6 +216,7 @@ void ServerImpl::accept() {
 void ServerImpl::accepted(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
+  probe_when_silent(socket);
   const bool surplus = open_connections_.load() >= options_.connections_max;
   if (surplus && rejections_ >= kRejectionsMax) return;
   const auto session = std::make_shared<Session>(host_, std::move(socket));

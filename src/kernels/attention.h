@@ -1,7 +1,7 @@
 // Causal attention of new tokens over a paged cache, for prefill chunks and decode rows alike.
 //
-// Cache layout of one page, layer and kv head (BF16), the packed order of packed_weights.h turned to
-// the cache's use:
+// Cache layout of one page, layer and kv head (BF16), the packed order of packed_weights.h turned
+// to the cache's use:
 //   K  [page_tokens/16][ceil16(d/2)][16 tokens][2]     scores are a GEMM with tokens as columns
 //   V  [ceil16(d)/16][page_tokens/2][16 dims][2]       outputs are a GEMM with dims as columns
 // where ceil16 rounds up to a multiple of 16. page_tokens is a multiple of 16.
@@ -14,8 +14,8 @@
 // Bound, for n visible positions: |error| <= max|v| * (2 e + (n + 16) 2^-24), where
 // e = (head_dim + 2) 2^-24 * scale * max over positions of sum |q_i k_i| is the error of a score.
 //
-// Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256); what worker 0 has beyond
-// that lets the cuts of a few long sequences be shared out over all workers.
+// Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256); what worker 0 has
+// beyond that lets the cuts of a few long sequences be shared out over all workers.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ inline constexpr int32_t kKvSplit = 256;
 //   arena + page * page_stride + k_offset + head * k_head_stride.
 struct KvLayerView {
   std::byte* arena = nullptr;
-  size_t page_stride = 0;    // bytes from page to page
-  size_t k_offset = 0;       // bytes from a page's start to this layer's K
+  size_t page_stride = 0;  // bytes from page to page
+  size_t k_offset = 0;     // bytes from a page's start to this layer's K
   size_t v_offset = 0;
   size_t k_head_stride = 0;  // bytes from kv head to kv head
   size_t v_head_stride = 0;
@@ -60,9 +60,9 @@ struct AttentionArgs {
   int32_t slice_count = 0;
   const float* q = nullptr;  // [rows][q_stride]: q_heads * head_dim values, rotated
   int64_t q_stride = 0;
-  float* out = nullptr;      // [rows][out_stride]: q_heads * head_dim values
+  float* out = nullptr;  // [rows][out_stride]: q_heads * head_dim values
   int64_t out_stride = 0;
-  int32_t q_heads = 0;       // a multiple of kv_heads; query head h reads kv head h/(q_heads/kv_heads)
+  int32_t q_heads = 0;  // a multiple of kv_heads; query head h reads kv head h/(q_heads/kv_heads)
   float scale = 1.0f;
 };
 

@@ -25,7 +25,8 @@ struct Tokens {
   std::vector<float> q, k, v;
 
   Tokens(Random& random, Shape s, int32_t n)
-      : shape(s), count(n),
+      : shape(s),
+        count(n),
         q(testing::random_floats(random, int64_t{n} * s.q_heads * s.head_dim, 2.0f)),
         k(testing::random_floats(random, int64_t{n} * s.kv_heads * s.head_dim, 2.0f)),
         v(testing::random_floats(random, int64_t{n} * s.kv_heads * s.head_dim)) {}
@@ -55,8 +56,8 @@ struct Cache {
     free_pages.resize(static_cast<size_t>(pages));
     std::iota(free_pages.begin(), free_pages.end(), 0);
     for (size_t i = free_pages.size(); i > 1; --i) {
-      std::swap(free_pages[i - 1], free_pages[static_cast<size_t>(
-                                       random.below(static_cast<int64_t>(i)))]);
+      std::swap(free_pages[i - 1],
+                free_pages[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
     }
   }
 
@@ -78,7 +79,9 @@ struct Sequence {
   std::vector<float> out;
 
   Sequence(const Tokens& t, Cache& c)
-      : tokens(t), cache(c), pages(c.take(t.count)),
+      : tokens(t),
+        cache(c),
+        pages(c.take(t.count)),
         out(static_cast<size_t>(t.count * t.q_row()), 7.0f) {}
 
   AttentionSlice slice(int32_t first, int32_t count) const {
@@ -86,15 +89,27 @@ struct Sequence {
   }
   void write(const KernelSet& set, device::ThreadPool& pool, int32_t first, int32_t count) {
     const AttentionSlice one = slice(first, count);
-    set.kv_write({.kv = cache.view, .slices = &one, .slice_count = 1, .k = tokens.k.data(),
-                  .k_stride = tokens.kv_row(), .v = tokens.v.data(),
-                  .v_stride = tokens.kv_row()}, pool);
+    set.kv_write({.kv = cache.view,
+                  .slices = &one,
+                  .slice_count = 1,
+                  .k = tokens.k.data(),
+                  .k_stride = tokens.kv_row(),
+                  .v = tokens.v.data(),
+                  .v_stride = tokens.kv_row()},
+                 pool);
   }
   void attend(const KernelSet& set, device::ThreadPool& pool, int32_t first, int32_t count) {
     const AttentionSlice one = slice(first, count);
-    set.attention({.kv = cache.view, .slices = &one, .slice_count = 1, .q = tokens.q.data(),
-                   .q_stride = tokens.q_row(), .out = out.data(), .out_stride = tokens.q_row(),
-                   .q_heads = tokens.shape.q_heads, .scale = tokens.scale()}, pool);
+    set.attention({.kv = cache.view,
+                   .slices = &one,
+                   .slice_count = 1,
+                   .q = tokens.q.data(),
+                   .q_stride = tokens.q_row(),
+                   .out = out.data(),
+                   .out_stride = tokens.q_row(),
+                   .q_heads = tokens.shape.q_heads,
+                   .scale = tokens.scale()},
+                  pool);
   }
 };
 
@@ -116,8 +131,8 @@ void expect_row_within_bound(const Tokens& t, int32_t row, const float* out) {
       double sum = 0.0;
       double magnitude = 0.0;
       for (int32_t i = 0; i < dims; ++i) {
-        const double term = static_cast<double>(q[i]) *
-                            widened(t.k[static_cast<size_t>(j * t.kv_row() + kv + i)]);
+        const double term =
+            static_cast<double>(q[i]) * widened(t.k[static_cast<size_t>(j * t.kv_row() + kv + i)]);
         sum += term;
         magnitude += std::fabs(term);
       }
@@ -159,8 +174,8 @@ TEST_P(Attention, StaysWithinItsBoundOnEveryHeadShape) {
       sequence.write(kernels(), pool_, 0, 45);
       sequence.attend(kernels(), pool_, 0, 45);
       for (const int32_t row : {0, 1, 14, 15, 16, 31, 44}) {
-        ASSERT_NO_FATAL_FAILURE(expect_row_within_bound(
-            tokens, row, sequence.out.data() + row * tokens.q_row()));
+        ASSERT_NO_FATAL_FAILURE(
+            expect_row_within_bound(tokens, row, sequence.out.data() + row * tokens.q_row()));
       }
     }
   }
@@ -175,8 +190,8 @@ TEST_P(Attention, StaysWithinItsBoundAroundTheCuts) {
     sequence.write(kernels(), pool_, 0, 530);
     sequence.attend(kernels(), pool_, 0, 530);
     for (const int32_t row : {254, 255, 256, 257, 300, 511, 512, 513, 529}) {
-      ASSERT_NO_FATAL_FAILURE(expect_row_within_bound(
-          tokens, row, sequence.out.data() + row * tokens.q_row()))
+      ASSERT_NO_FATAL_FAILURE(
+          expect_row_within_bound(tokens, row, sequence.out.data() + row * tokens.q_row()))
           << page_tokens;
     }
   }
@@ -227,18 +242,26 @@ TEST_P(Attention, ARowHasTheSameBitsAloneAndInABatchOfSixtyFour) {
     alone.insert(alone.end(), sequence.out.begin() + last, sequence.out.end());
     q.insert(q.end(), tokens.q.begin() + last, tokens.q.end());
     pages.push_back(sequence.pages);
-    slices.push_back({.first_row = static_cast<int64_t>(slices.size()), .tokens = 1,
-                      .position = tokens.count - 1, .pages = nullptr});
+    slices.push_back({.first_row = static_cast<int64_t>(slices.size()),
+                      .tokens = 1,
+                      .position = tokens.count - 1,
+                      .pages = nullptr});
   }
   for (size_t s = 0; s < slices.size(); ++s) slices[s].pages = pages[s].data();
   const int64_t row = int64_t{shape.q_heads} * shape.head_dim;
   std::vector<float> together(q.size());
   for (const int32_t batch : {64, 3, 1}) {
     for (int32_t at = 0; at < sequences; at += batch) {
-      kernels().attention({.kv = cache.view, .slices = slices.data() + at,
-                           .slice_count = std::min(batch, sequences - at), .q = q.data(),
-                           .q_stride = row, .out = together.data(), .out_stride = row,
-                           .q_heads = shape.q_heads, .scale = all[0].scale()}, pool_);
+      kernels().attention({.kv = cache.view,
+                           .slices = slices.data() + at,
+                           .slice_count = std::min(batch, sequences - at),
+                           .q = q.data(),
+                           .q_stride = row,
+                           .out = together.data(),
+                           .out_stride = row,
+                           .q_heads = shape.q_heads,
+                           .scale = all[0].scale()},
+                          pool_);
     }
     ASSERT_TRUE(same_bits(alone, together)) << batch;
   }
@@ -258,9 +281,15 @@ TEST_P(Attention, PrefillAndDecodeInOneCallDoNotTouchEachOther) {
       {.first_row = 100, .tokens = 50, .position = 100, .pages = a.pages.data()},
       {.first_row = 310, .tokens = 1, .position = 310, .pages = b.pages.data()}};
   std::vector<float> out(a.out.size(), 7.0f);
-  kernels().attention({.kv = cache.view, .slices = slices, .slice_count = 2,
-                       .q = tokens.q.data(), .q_stride = tokens.q_row(), .out = out.data(),
-                       .out_stride = tokens.q_row(), .q_heads = 4, .scale = tokens.scale()},
+  kernels().attention({.kv = cache.view,
+                       .slices = slices,
+                       .slice_count = 2,
+                       .q = tokens.q.data(),
+                       .q_stride = tokens.q_row(),
+                       .out = out.data(),
+                       .out_stride = tokens.q_row(),
+                       .q_heads = 4,
+                       .scale = tokens.scale()},
                       pool_);
   for (int32_t row = 0; row < 320; ++row) {
     const bool mine = (row >= 100 && row < 150) || row == 310;
@@ -356,14 +385,13 @@ TEST(KvWrite, EveryValueStandsWhereTheHeaderSaysAndNothingElseIsTouched) {
     const int64_t k_pairs = packed_pairs(head_dim);
     for (int32_t t = first; t < first + 20; ++t) {
       for (int32_t head = 0; head < 2; ++head) {
-        std::byte* page = expected.data() + static_cast<size_t>(sequence.pages[
-                              static_cast<size_t>(t / 16)]) * cache.view.page_stride;
-        auto* k = reinterpret_cast<quant::Bf16*>(page + cache.view.k_offset +
-                                                 static_cast<size_t>(head) *
-                                                     cache.view.k_head_stride);
-        auto* v = reinterpret_cast<quant::Bf16*>(page + cache.view.v_offset +
-                                                 static_cast<size_t>(head) *
-                                                     cache.view.v_head_stride);
+        std::byte* page =
+            expected.data() + static_cast<size_t>(sequence.pages[static_cast<size_t>(t / 16)]) *
+                                  cache.view.page_stride;
+        auto* k = reinterpret_cast<quant::Bf16*>(
+            page + cache.view.k_offset + static_cast<size_t>(head) * cache.view.k_head_stride);
+        auto* v = reinterpret_cast<quant::Bf16*>(
+            page + cache.view.v_offset + static_cast<size_t>(head) * cache.view.v_head_stride);
         const int32_t slot = t % 16;
         for (int32_t dim = 0; dim < head_dim; ++dim) {
           const auto at = static_cast<size_t>(t * tokens.kv_row() + head * head_dim + dim);

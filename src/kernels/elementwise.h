@@ -1,4 +1,5 @@
-// The row-wise operations between the matrix products. All in FP32; every row depends on itself only.
+// The row-wise operations between the matrix products. All in FP32; every row depends on itself
+// only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace bulkhead::kernels {
 struct RmsNormArgs {
   const float* x = nullptr;  // [rows][x_stride]
   int64_t x_stride = 0;
-  float* out = nullptr;      // [rows][out_stride]
+  float* out = nullptr;  // [rows][out_stride]
   int64_t out_stride = 0;
   int64_t rows = 0;
   int64_t width = 0;
@@ -24,7 +25,7 @@ using RmsNormFn = void (*)(const RmsNormArgs& args, device::ThreadPool& pool);
 // Rotates the first 2*half dims of every head by half-split pairs (i, i + half):
 //   (x_i, x_j) -> (x_i cos - x_j sin, x_j cos + x_i sin).
 struct RopeArgs {
-  float* x = nullptr;        // [rows][x_stride]: heads * head_dim values
+  float* x = nullptr;  // [rows][x_stride]: heads * head_dim values
   int64_t x_stride = 0;
   int64_t rows = 0;
   int32_t heads = 0;

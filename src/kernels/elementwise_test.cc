@@ -24,9 +24,15 @@ TEST_P(RowWise, RmsNormStaysWithinItsBound) {
       std::vector<float> x = testing::random_floats(random, rows * stride, 3.0f);
       const std::vector<float> weight = testing::random_floats(random, width);
       std::vector<float> out(x.size(), 7.0f);
-      kernels().rms_norm({.x = x.data(), .x_stride = stride, .out = out.data(),
-                          .out_stride = stride, .rows = rows, .width = width,
-                          .weight = weight.data(), .eps = 1e-5f}, pool_);
+      kernels().rms_norm({.x = x.data(),
+                          .x_stride = stride,
+                          .out = out.data(),
+                          .out_stride = stride,
+                          .rows = rows,
+                          .width = width,
+                          .weight = weight.data(),
+                          .eps = 1e-5f},
+                         pool_);
       for (int64_t row = 0; row < rows; ++row) {
         double squares = 0.0;
         for (int64_t i = 0; i < width; ++i) {
@@ -40,15 +46,22 @@ TEST_P(RowWise, RmsNormStaysWithinItsBound) {
           const double expected = static_cast<double>(x[at]) * factor *
                                   static_cast<double>(weight[static_cast<size_t>(i)]);
           ASSERT_LE(std::fabs(static_cast<double>(out[at]) - expected),
-                    std::fabs(expected) * 0x1p-21) << width;
+                    std::fabs(expected) * 0x1p-21)
+              << width;
         }
         ASSERT_EQ(out[static_cast<size_t>(row * stride + width)], 7.0f);
       }
       // In place gives the same bits.
       std::vector<float> in_place = x;
-      kernels().rms_norm({.x = in_place.data(), .x_stride = stride, .out = in_place.data(),
-                          .out_stride = stride, .rows = rows, .width = width,
-                          .weight = weight.data(), .eps = 1e-5f}, pool_);
+      kernels().rms_norm({.x = in_place.data(),
+                          .x_stride = stride,
+                          .out = in_place.data(),
+                          .out_stride = stride,
+                          .rows = rows,
+                          .width = width,
+                          .weight = weight.data(),
+                          .eps = 1e-5f},
+                         pool_);
       for (int64_t row = 0; row < rows; ++row) {
         const auto first = static_cast<size_t>(row * stride);
         const auto count = static_cast<size_t>(width);
@@ -66,8 +79,14 @@ TEST_P(RowWise, RmsNormOfARowDoesNotDependOnItsBatch) {
   const std::vector<float> weight = testing::random_floats(random, width);
   std::vector<float> together(x.size());
   std::vector<float> alone(x.size());
-  RmsNormArgs args{.x = x.data(), .x_stride = width, .out = together.data(), .out_stride = width,
-                   .rows = 64, .width = width, .weight = weight.data(), .eps = 1e-6f};
+  RmsNormArgs args{.x = x.data(),
+                   .x_stride = width,
+                   .out = together.data(),
+                   .out_stride = width,
+                   .rows = 64,
+                   .width = width,
+                   .weight = weight.data(),
+                   .eps = 1e-6f};
   kernels().rms_norm(args, pool_);
   args.rows = 1;
   for (int64_t row = 0; row < 64; ++row) {
@@ -83,17 +102,23 @@ TEST_P(RowWise, RopeRotatesHalfSplitPairsAndLeavesTheRest) {
   struct Shape {
     int32_t heads, head_dim, half;
   };
-  for (const Shape shape : {Shape{3, 64, 32}, Shape{1, 24, 12}, Shape{5, 72, 20}, Shape{2, 128, 64},
-                            Shape{2, 10, 1}}) {
+  for (const Shape shape :
+       {Shape{3, 64, 32}, Shape{1, 24, 12}, Shape{5, 72, 20}, Shape{2, 128, 64}, Shape{2, 10, 1}}) {
     const int64_t rows = 9;
     const int64_t stride = int64_t{shape.heads} * shape.head_dim + 1;
     const std::vector<float> before = testing::random_floats(random, rows * stride);
     const std::vector<float> cos = testing::random_floats(random, rows * shape.half);
     const std::vector<float> sin = testing::random_floats(random, rows * shape.half);
     std::vector<float> x = before;
-    kernels().rope({.x = x.data(), .x_stride = stride, .rows = rows, .heads = shape.heads,
-                    .head_dim = shape.head_dim, .half = shape.half, .cos = cos.data(),
-                    .sin = sin.data()}, pool_);
+    kernels().rope({.x = x.data(),
+                    .x_stride = stride,
+                    .rows = rows,
+                    .heads = shape.heads,
+                    .head_dim = shape.head_dim,
+                    .half = shape.half,
+                    .cos = cos.data(),
+                    .sin = sin.data()},
+                   pool_);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t i = 0; i < stride; ++i) {
         const int64_t dim = i % shape.head_dim;
@@ -126,8 +151,14 @@ TEST_P(RowWise, SwigluStaysWithinItsBoundOverTheWholeRange) {
     for (size_t i = 0; i < gate.size(); i += 3) gate[i] *= 0.02f;
     const std::vector<float> up = testing::random_floats(random, rows * stride);
     std::vector<float> out(gate.size(), 7.0f);
-    kernels().swiglu({.gate = gate.data(), .up = up.data(), .out = out.data(), .stride = stride,
-                      .out_stride = stride, .rows = rows, .width = width}, pool_);
+    kernels().swiglu({.gate = gate.data(),
+                      .up = up.data(),
+                      .out = out.data(),
+                      .stride = stride,
+                      .out_stride = stride,
+                      .rows = rows,
+                      .width = width},
+                     pool_);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t i = 0; i < width; ++i) {
         const auto at = static_cast<size_t>(row * stride + i);
@@ -135,13 +166,19 @@ TEST_P(RowWise, SwigluStaysWithinItsBoundOverTheWholeRange) {
         const double expected = g / (1.0 + std::exp(-g)) * static_cast<double>(up[at]);
         // exp to 2 ulp, then four roundings; under 2^-110 the flushed tail of exp shows.
         ASSERT_LE(std::fabs(static_cast<double>(out[at]) - expected),
-                  std::fabs(expected) * 0x1p-21 + 0x1p-110) << g;
+                  std::fabs(expected) * 0x1p-21 + 0x1p-110)
+            << g;
       }
       ASSERT_EQ(out[static_cast<size_t>(row * stride + width)], 7.0f);
     }
     std::vector<float> in_place = gate;
-    kernels().swiglu({.gate = in_place.data(), .up = up.data(), .out = in_place.data(),
-                      .stride = stride, .out_stride = stride, .rows = rows, .width = width},
+    kernels().swiglu({.gate = in_place.data(),
+                      .up = up.data(),
+                      .out = in_place.data(),
+                      .stride = stride,
+                      .out_stride = stride,
+                      .rows = rows,
+                      .width = width},
                      pool_);
     for (int64_t i = 0; i < width; ++i) {
       ASSERT_TRUE(same_bits(in_place[static_cast<size_t>(i)], out[static_cast<size_t>(i)]));

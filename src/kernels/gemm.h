@@ -2,8 +2,8 @@
 //
 // Order of accumulation, the same on every blocking of one ISA path and for every number of rows:
 // an output element starts at its initial value and adds a[k]*w[k] for k = 0, 1, 2, ... with one
-// fused multiply-add each (vector paths), or tile by tile of 32 k in the tile unit's own order after
-// rounding a to BF16 (AMX path). Hence one row gives the same bits alone and among others.
+// fused multiply-add each (vector paths), or tile by tile of 32 k in the tile unit's own order
+// after rounding a to BF16 (AMX path). Hence one row gives the same bits alone and among others.
 //
 // Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
 // |a[k] w[k]| for rounding the activations.
@@ -17,14 +17,14 @@
 namespace bulkhead::kernels {
 
 struct GemmArgs {
-  const float* a = nullptr;     // [rows][a_stride], first k used
+  const float* a = nullptr;  // [rows][a_stride], first k used
   int64_t a_stride = 0;
   int64_t rows = 0;
   PackedWeights w;
   const float* bias = nullptr;  // [n] or null
   float* c = nullptr;           // [rows][c_stride], first n written
   int64_t c_stride = 0;
-  bool accumulate = false;      // start from c (residual) instead of bias/zero; excludes bias
+  bool accumulate = false;  // start from c (residual) instead of bias/zero; excludes bias
 };
 
 using GemmFn = void (*)(const GemmArgs& args, device::ThreadPool& pool);

@@ -82,8 +82,8 @@ void expect_within_bound(const Problem& p, const std::vector<float>& c, bool rou
         sum += term;
         magnitude += std::fabs(term);
       }
-      const double bound = (static_cast<double>(k + 1) * 0x1p-24 +
-                            (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
+      const double bound =
+          (static_cast<double>(k + 1) * 0x1p-24 + (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
       const float got = c[static_cast<size_t>(row * p.c_stride + column)];
       ASSERT_LE(std::fabs(static_cast<double>(got) - sum), bound)
           << "rows " << p.rows << " n " << n << " k " << k << " at " << row << "," << column;
@@ -104,8 +104,8 @@ TEST_P(Gemm, StaysWithinItsBoundOnEveryShape) {
     for (const int64_t k : {1, 2, 31, 64, 301}) {
       for (const int64_t rows : {1, 2, 3, 5, 8, 17, 33}) {
         const Problem problem(random, rows, n, k, Start::kZero);
-        ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
-                                                    rounds_activations()));
+        ASSERT_NO_FATAL_FAILURE(
+            expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
       }
     }
   }
@@ -119,8 +119,8 @@ TEST_P(Gemm, EveryRowCountUpToFortyAndAroundTheBlocksIsRight) {
   for (const int64_t edge : {48, 64, 255, 256, 257, 300}) counts.push_back(edge);
   for (const int64_t rows : counts) {
     const Problem problem(random, rows, 35, 67, Start::kBias);
-    ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
-                                                rounds_activations()));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
   }
 }
 
@@ -131,8 +131,8 @@ TEST_P(Gemm, StartsFromNothingABiasOrAResidual) {
     for (const int64_t rows : {1, 7, 40}) {
       // k beyond one block, so that later blocks must continue the sums.
       const Problem problem(random, rows, 53, 1100, start);
-      ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
-                                                  rounds_activations()));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
     }
   }
 }

@@ -52,14 +52,12 @@ struct Bound {
   }
 };
 
-void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) {
-  amx::gemm(kAmxOps, args, pool);
-}
+void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) { amx::gemm(kAmxOps, args, pool); }
 
 KernelSet amx_set() {
   // Tiles for the weights; attention and the row-wise ops keep the vector forms and their FP32.
-  KernelSet set = Bound<kAvx512Ops>::set(
-      device::Isa::kAmx, "gemm amx 32x32, attention avx512, row-wise avx512");
+  KernelSet set = Bound<kAvx512Ops>::set(device::Isa::kAmx,
+                                         "gemm amx 32x32, attention avx512, row-wise avx512");
   set.gemm = amx_gemm;
   return set;
 }
@@ -86,8 +84,8 @@ base::Result<KernelSet> select_kernels(const device::CpuFacts& cpu, device::Isa 
 
 std::vector<IsaSupport> isa_support(const device::CpuFacts& cpu) {
   std::vector<IsaSupport> all;
-  for (const device::Isa isa : {device::Isa::kRef, device::Isa::kAvx2, device::Isa::kAvx512,
-                                device::Isa::kAmx}) {
+  for (const device::Isa isa :
+       {device::Isa::kRef, device::Isa::kAvx2, device::Isa::kAvx512, device::Isa::kAmx}) {
     const base::Result<KernelSet> set = select_kernels(cpu, isa);
     all.push_back({isa, set.ok(), set.ok() ? std::string{} : set.error().message});
   }

@@ -28,13 +28,11 @@ inline int64_t v_offset(int32_t page_tokens, int32_t slot, int32_t dim) {
 
 inline quant::Bf16* k_base(const KvLayerView& kv, int32_t page, int32_t head) {
   return reinterpret_cast<quant::Bf16*>(kv.arena + static_cast<size_t>(page) * kv.page_stride +
-                                        kv.k_offset +
-                                        static_cast<size_t>(head) * kv.k_head_stride);
+                                        kv.k_offset + static_cast<size_t>(head) * kv.k_head_stride);
 }
 inline quant::Bf16* v_base(const KvLayerView& kv, int32_t page, int32_t head) {
   return reinterpret_cast<quant::Bf16*>(kv.arena + static_cast<size_t>(page) * kv.page_stride +
-                                        kv.v_offset +
-                                        static_cast<size_t>(head) * kv.v_head_stride);
+                                        kv.v_offset + static_cast<size_t>(head) * kv.v_head_stride);
 }
 
 }  // namespace bulkhead::kernels

@@ -7,8 +7,7 @@ void pack_rows(const quant::Bf16* source, int64_t row_begin, int64_t rows, int64
   const int64_t panel_elements = packed_pairs(k) * kPanelColumns * 2;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t n = row_begin + r;
-    quant::Bf16* column =
-        packed + n / kPanelColumns * panel_elements + n % kPanelColumns * 2;
+    quant::Bf16* column = packed + n / kPanelColumns * panel_elements + n % kPanelColumns * 2;
     const quant::Bf16* row = source + r * k;
     const int64_t even = k / 2 * 2;
     for (int64_t i = 0; i < even; i += 2) {

@@ -2,10 +2,11 @@
 // inside a panel k-pairs.
 //
 //   element (n, k) stands at  ((n/16) * kp + k/2) * 32 + (n%16) * 2 + k%2   (in Bf16 units)
-//   with kp = ceil(k_total/2) rounded up to a multiple of 16 (an AMX tile of k-pairs); padding is 0.
+//   with kp = ceil(k_total/2) rounded up to a multiple of 16 (an AMX tile of k-pairs); padding is
+//   0.
 //
-// A dword holds two neighbouring k of one column: the vector path widens it with a shift and a mask,
-// an AMX tile multiplies it as it stands. One k-pair row of a panel is one 64-byte line.
+// A dword holds two neighbouring k of one column: the vector path widens it with a shift and a
+// mask, an AMX tile multiplies it as it stands. One k-pair row of a panel is one 64-byte line.
 //
 // Threads: plain values; packing writes, everything else reads.
 #pragma once

@@ -1,5 +1,6 @@
-// What the kernel tests share: seeded data, packed matrices, caches with hostile slots, and one test
-// instance per ISA path, which names itself and is skipped with the reason where it cannot run.
+// What the kernel tests share: seeded data, packed matrices, caches with hostile slots, and one
+// test instance per ISA path, which names itself and is skipped with the reason where it cannot
+// run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,9 +31,7 @@ class Random {
     return state_;
   }
   // In [-1, 1).
-  float unit() {
-    return static_cast<float>(static_cast<int64_t>(next() >> 40)) * 0x1p-23f - 1.0f;
-  }
+  float unit() { return static_cast<float>(static_cast<int64_t>(next() >> 40)) * 0x1p-23f - 1.0f; }
   int64_t below(int64_t limit) {
     return static_cast<int64_t>(next() % static_cast<uint64_t>(limit));
   }
@@ -62,15 +61,16 @@ struct TestWeights {
   device::Buffer bytes;
 
   TestWeights(Random& random, int64_t rows, int64_t columns)
-      : n(rows), k(columns), plain(static_cast<size_t>(rows * columns)),
+      : n(rows),
+        k(columns),
+        plain(static_cast<size_t>(rows * columns)),
         bytes(aligned_bytes(packed_bytes(rows, columns))) {
     for (quant::Bf16& code : plain) code = quant::float_to_bf16(random.unit());
     pack_rows(plain.data(), 0, n, k, bytes.as<quant::Bf16>().data());
   }
   PackedWeights packed() const { return {bytes.as<quant::Bf16>().data(), n, k}; }
   double at(int64_t row, int64_t column) const {
-    return static_cast<double>(
-        quant::bf16_to_float(plain[static_cast<size_t>(row * k + column)]));
+    return static_cast<double>(quant::bf16_to_float(plain[static_cast<size_t>(row * k + column)]));
   }
 };
 
@@ -106,10 +106,10 @@ inline std::string isa_test_name(const ::testing::TestParamInfo<device::Isa>& in
   return std::string(device::to_string(info.param));
 }
 
-#define BH_INSTANTIATE_FOR_EVERY_ISA(suite)                                                 \
-  INSTANTIATE_TEST_SUITE_P(Path, suite,                                                     \
-                           ::testing::Values(device::Isa::kRef, device::Isa::kAvx2,         \
-                                             device::Isa::kAvx512, device::Isa::kAmx),      \
+#define BH_INSTANTIATE_FOR_EVERY_ISA(suite)                                            \
+  INSTANTIATE_TEST_SUITE_P(Path, suite,                                                \
+                           ::testing::Values(device::Isa::kRef, device::Isa::kAvx2,    \
+                                             device::Isa::kAvx512, device::Isa::kAmx), \
                            testing::isa_test_name)
 
 }  // namespace bulkhead::kernels::testing

@@ -18,7 +18,7 @@ namespace {
 using testing::TestCache;
 using testing::TestSequence;
 
-constexpr StepLimits kLimits = {.rows_max = 640, .logits_rows_max = 640, .slices_max = 80};
+constexpr StepLimits kLimits = {.rows_max = 1024, .logits_rows_max = 1024, .slices_max = 64};
 constexpr int32_t kVocabulary = 160;
 
 std::filesystem::path model_path(const std::string& name) {

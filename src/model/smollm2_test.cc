@@ -1,31 +1,19 @@
-// The real small model against an independent reference (tools/golden/make_smollm2_greedy.py), and
-// what loading it costs. Skipped where the file has not been fetched.
+// The real small model against an independent reference (tools/golden/make_smollm2_greedy.py).
+// Skipped where the file has not been fetched.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <fstream>
 #include <sstream>
 
-#include "base/clock.h"
-#include "base/units.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
 
 namespace bulkhead::model {
 namespace {
-
-std::filesystem::path smollm2_path() {
-  return testing::source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
-}
-
-#define SKIP_WITHOUT_SMOLLM2()                                                            \
-  if (!std::filesystem::exists(smollm2_path())) {                                         \
-    GTEST_SKIP() << smollm2_path() << " is absent; `make serve` or `make test` fetch it"; \
-  }
 
 struct GreedyCase {
   std::vector<TokenId> prompt;
@@ -75,7 +63,8 @@ std::vector<TokenId> greedy(Decoder& decoder, const std::vector<TokenId>& prompt
 }
 
 TEST(SmolLm2, GreedyIdsEqualTheReferenceUpToTheFirstStepWithoutAClearLead) {
-  SKIP_WITHOUT_SMOLLM2();
+  const std::filesystem::path path = testing::smollm2_path();
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " has not been fetched";
   const std::vector<GreedyCase> cases = read_cases();
   ASSERT_EQ(cases.size(), 8u);
   for (const device::Isa isa : testing::runnable_isas()) {
@@ -84,7 +73,7 @@ TEST(SmolLm2, GreedyIdsEqualTheReferenceUpToTheFirstStepWithoutAClearLead) {
     // What the BF16 cache can move a lead by; the matrix unit rounds activations as well.
     const double clear_lead = isa == device::Isa::kAmx ? 0.5 : 0.1;
     const testing::LoadedModel model = testing::load_model(
-        smollm2_path(), isa, {.rows_max = 128, .logits_rows_max = 1, .slices_max = 1});
+        path, isa, {.rows_max = 128, .logits_rows_max = 1, .slices_max = 1});
     ASSERT_NE(model.decoder, nullptr);
     size_t compared = 0;
     for (const GreedyCase& entry : cases) {
@@ -100,32 +89,6 @@ TEST(SmolLm2, GreedyIdsEqualTheReferenceUpToTheFirstStepWithoutAClearLead) {
     fmt::print("{}: {} greedy steps compared\n", device::to_string(isa), compared);
     EXPECT_GE(compared, 100u);
   }
-}
-
-uint64_t peak_bytes() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-TEST(SmolLm2, LoadingPeaksBelowOnePointOneFiveTimesTheWeights) {
-  SKIP_WITHOUT_SMOLLM2();
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory would be counted";
-#endif
-  device::ThreadPool pool({.threads = 2});
-  const auto kernels = kernels::select_kernels(device::detect_cpu(), device::Isa::kRef);
-  const uint64_t before = peak_bytes();
-  const auto checkpoint = Checkpoint::open(smollm2_path());
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-  const auto decoder = load_decoder(*checkpoint, *kernels, pool, {.rows_max = 1}, {});
-  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
-  const uint64_t weights = (*decoder)->facts().weight_bytes;
-  const uint64_t grown = peak_bytes() - before;
-  fmt::print("weights {}, peak grew by {}\n", base::format_bytes(weights),
-             base::format_bytes(grown));
-  EXPECT_LT(static_cast<double>(grown), 1.15 * static_cast<double>(weights));
-  EXPECT_EQ((*decoder)->facts().parameters, 134'515'008u);
 }
 
 }  // namespace

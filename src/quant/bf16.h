@@ -1,7 +1,7 @@
 // BF16: the upper half of an IEEE binary32.
 //
-// Threads: pure functions. Error bound: round-to-nearest-even, relative error at most 2^-8 on normal
-// numbers; NaN stays NaN (made quiet), infinities stay.
+// Threads: pure functions. Error bound: round-to-nearest-even, relative error at most 2^-8 on
+// normal numbers; NaN stays NaN (made quiet), infinities stay.
 #pragma once
 
 #include <bit>

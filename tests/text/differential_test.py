@@ -41,7 +41,8 @@ def run_tool(kind, spec, records):
         lists.append(list(struct.unpack_from(f"={count}i", done.stdout, at + 4)))
         at += 4 + 4 * count
     loading, speed = done.stderr.decode().split()
-    return lists[0], lists[1], lists[2:], f"loaded in {float(loading):.2f} s, {float(speed):.1f} MB/s"
+    timing = f"loaded in {float(loading):.2f} s, {float(speed):.1f} MB/s of processor time"
+    return lists[0], lists[1], lists[2:], timing
 
 
 def without_added(spec):
@@ -67,16 +68,19 @@ class Differential(unittest.TestCase):
         for (mode, raw), want, got in zip(records, expected, actual):
             if want != got:
                 self.fail(self.difference(name, mode, raw, want, got, spec))
-        VOLUME["bytes"] += sum(len(raw) for _, raw in records)
+        size = sum(len(raw) for _, raw in records)
+        VOLUME["bytes"] += size
         VOLUME["ids"] += sum(map(len, expected))
-        print(f"  {name}: {sum(len(raw) for _, raw in records) / 1e6:.2f} MB equal; {speed}", flush=True)
+        print(f"  {name}: {size / 1e6:.2f} MB equal; {speed}", flush=True)
 
     @staticmethod
     def difference(name, mode, raw, want, got, spec):
-        at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
+        differing = (i for i, (a, b) in enumerate(zip(want, got)) if a != b)
+        at = next(differing, min(len(want), len(got)))
         tokenizer = Tokenizer.from_str(json.dumps(spec))
         show = lambda ids: [(i, tokenizer.id_to_token(i)) for i in ids[max(0, at - 3):at + 6]]
-        return f"{name} (mode {mode}) differs at id {at}:\nwant {show(want)}\ngot  {show(got)}\nin {raw[:3000]!r}"
+        return (f"{name} (mode {mode}) differs at id {at}:\nwant {show(want)}\ngot  {show(got)}\n"
+                f"in {raw[:3000]!r}")
 
     @staticmethod
     def texts(seed, megabytes):
@@ -101,10 +105,12 @@ class Differential(unittest.TestCase):
     def test_published_token_lists(self):
         if not v.VOCABULARIES.is_dir():
             self.skipTest("../shared with its vocabularies is absent (BULKHEAD_SHARED)")
-        for name, family in [("gpt-2", "gpt-2"), ("starcoder", "smollm"), ("deepseek-coder", "deepseek-coder")]:
+        for name, family in [("gpt-2", "gpt-2"), ("starcoder", "smollm"),
+                             ("deepseek-coder", "deepseek-coder")]:
             path = v.VOCABULARIES / f"ggml-vocab-{name}.gguf"
             spec = v.tokenizer_json(v.read_gguf(path), family)
-            texts = pathlib.Path(f"{path}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+            texts = pathlib.Path(f"{path}.inp").read_bytes().decode()
+            texts = texts.split("\n__ggml_vocab_test__\n")
             wanted = pathlib.Path(f"{path}.out").read_text().split("\n")
             _, _, ids, _ = run_tool("json", spec, [("r", text.encode()) for text in texts])
             for text, want, got in zip(texts, wanted, ids):
@@ -137,8 +143,8 @@ class Differential(unittest.TestCase):
 
     def test_added_tokens_with_every_flag(self):
         rng = random.Random(5)
-        contents = ["<a>", "<a><b>", "<a><", "word", "wor", "é", "e\u0301x", "字", "  ", "\n\n", "'s", "A<",
-                    "[X]", "<|x|>", "<|x|>y", "123", "\u3000"]
+        contents = ["<a>", "<a><b>", "<a><", "word", "wor", "é", "e\u0301x", "字", "  ", "\n\n",
+                    "'s", "A<", "[X]", "<|x|>", "<|x|>y", "123", "\u3000"]
         for round_number in range(24):
             family = rng.choice(["smollm", "qwen2", "llama3", "gpt-2 prefix space"])
             spec = v.trained(family, corpus.documents(6, 30_000), 350)
@@ -153,7 +159,8 @@ class Differential(unittest.TestCase):
                     first, content, special=flag(), lstrip=flag(), rstrip=rstrips and flag(),
                     single_word=flag(), normalized=flag()))
                 first += 1
-            pieces = contents + [" ", " ", "\t", "x", "_", "1", "\u0301", ".", "<", "é", "\u00a0", "Ⅷ", "ⓐ"]
+            pieces = contents + [" ", " ", "\t", "x", "_", "1", "\u0301", ".", "<", "é", "\u00a0",
+                                 "Ⅷ", "ⓐ"]
             texts = ["".join(rng.choices(pieces, k=rng.randrange(1, 20))) for _ in range(300)]
             self.compare(f"added tokens, round {round_number}", spec, texts)
 
@@ -178,9 +185,11 @@ class Differential(unittest.TestCase):
         item = lambda name: {"SpecialToken": {"id": name, "type_id": 0}}
         text = {"Sequence": {"id": "A", "type_id": 0}}
         template = {"type": "TemplateProcessing", "special_tokens": special,
-                    "single": [item("<|endoftext|>"), text, item("<|im_start|>"), item("<|endoftext|>")],
+                    "single": [item("<|endoftext|>"), text, item("<|im_start|>"),
+                               item("<|endoftext|>")],
                     "pair": [text, {"Sequence": {"id": "B", "type_id": 1}}]}
-        for processor in (template, {"type": "Sequence", "processors": [v.byte_level(True), template]}):
+        chain = {"type": "Sequence", "processors": [v.byte_level(True), template]}
+        for processor in (template, chain):
             spec["post_processor"] = processor
             prefix, suffix, ids, _ = run_tool("json", spec, [("r", b"some words")])
             self.assertEqual(Tokenizer.from_str(json.dumps(spec)).encode("some words").ids,
@@ -214,7 +223,8 @@ def spelled(raw):
     if not BYTE_TO_CHAR:
         plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
         BYTE_TO_CHAR.update({b: chr(b) for b in plain})
-        BYTE_TO_CHAR.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in plain)})
+        others = [b for b in range(256) if b not in plain]
+        BYTE_TO_CHAR.update({b: chr(256 + i) for i, b in enumerate(others)})
     return "".join(BYTE_TO_CHAR[b] for b in raw)
 
 

@@ -53,17 +53,20 @@ FAMILIES = {
     "gpt-2 prefix space": (byte_level(True, True), None, False),
     "smollm": (sequence(digits(), byte_level(True)), None, False),
     "llama3": (sequence(split(CL100K % "{1,3}"), byte_level(False)), None, True),
-    "llama3 removed": (sequence(split(CL100K % "{1,3}", "Removed", True), byte_level(False)), None, False),
+    "llama3 removed": (sequence(split(CL100K % "{1,3}", "Removed", True), byte_level(False)),
+                       None, False),
     "qwen2": (sequence(split(CL100K % ""), byte_level(False)), NFC, False),
     "qwen3.5": (sequence(split(QWEN35), byte_level(False)),
                 {"type": "Sequence", "normalizers": [NFC]}, False),
     "o200k": (sequence(split(O200K), byte_level(False)), None, True),
     "deepseek-v3": (sequence(*map(split, DEEPSEEK_V3), byte_level(False)), None, False),
-    "deepseek-coder": (sequence(*map(split, DEEPSEEK_CODER), digits(), byte_level(False)), None, False),
+    "deepseek-coder": (sequence(*map(split, DEEPSEEK_CODER), digits(), byte_level(False)),
+                       None, False),
     "split gpt-2": (sequence(split(GPT2), byte_level(False)), None, False),
     "starcoder2": (sequence(digits(), split(STARCODER2), byte_level(False)), None, False),
     "digit runs, prefix space": (sequence(digits(False), byte_level(True, True)), None, False),
-    "three digits": (sequence(split("[0-9][0-9][0-9]"), split(r"\s?\p{Lu}+"), byte_level(True)), None, False),
+    "three digits": (sequence(split("[0-9][0-9][0-9]"), split(r"\s?\p{Lu}+"), byte_level(True)),
+                     None, False),
 }
 
 

@@ -38,8 +38,12 @@ def _check_functions(file):
         except ValueError as problem:
             return [Finding(file.path, 1, str(problem))]
     elif file.suffix == ".py":
+        try:
+            module = ast.parse(file.text)
+        except SyntaxError as problem:
+            return [Finding(file.path, problem.lineno or 1, f"not Python: {problem.msg}")]
         extents = [(node.name, node.lineno, node.end_lineno - node.lineno + 1)
-                   for node in ast.walk(ast.parse(file.text))
+                   for node in ast.walk(module)
                    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     else:
         extents = []

@@ -141,6 +141,9 @@ class BudgetsTest(TidyTest):
         self.assert_found(budgets.check, {"tools/a.py": "def f():\n" + "    x = 1\n" * 71},
                           "function f")
 
+    def test_a_python_file_that_does_not_parse_is_reported(self):
+        self.assert_found(budgets.check, {"tools/a.py": "def f(:\n"}, "not Python")
+
     def test_a_long_file_and_a_long_line_fail(self):
         self.assert_found(budgets.check, {"src/kv/a.cc": "int a;\n" * (budgets.FILE_LINES + 1)},
                           "801 lines")

@@ -66,8 +66,9 @@ PromptEncoder::PromptEncoder(const text::Tokenizer& tokenizer) : tokenizer_(toke
     by_first_byte_[static_cast<unsigned char>(token.content.front())].push_back(token);
   }
   for (auto& bucket : by_first_byte_) {
-    std::stable_sort(bucket.begin(), bucket.end(), [](const auto& a, const auto& b) {
-      return a.content.size() > b.content.size();
+    std::sort(bucket.begin(), bucket.end(), [](const auto& a, const auto& b) {
+      return a.content.size() != b.content.size() ? a.content.size() > b.content.size()
+                                                  : a.id < b.id;
     });
   }
   for (size_t id = 0; id < tokenizer.vocabulary_size(); ++id) {

@@ -8,7 +8,8 @@
 namespace bulkhead::kernels::amx {
 namespace {
 
-// 256 rows x 2048 k of rounded activations are 1 MiB: half of an L2 of the machines that have tiles.
+// 256 rows x 2048 k of rounded activations are 1 MiB: half of an L2 of the machines that have
+// tiles.
 constexpr int64_t kBlockRows = 256;
 // 512 k of two panels are 32 KiB of L1 while many row tiles pass over them.
 constexpr int64_t kBlockKTiles = 16;
@@ -50,8 +51,7 @@ void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a,
     const int64_t offset = (panel - first) * kPanelColumns;
     product.w = args.w.data + panel * product.panel_stride;
     product.panels = std::min(step, last - panel);
-    product.columns =
-        std::min(product.panels * kPanelColumns, args.w.n - panel * kPanelColumns);
+    product.columns = std::min(product.panels * kPanelColumns, args.w.n - panel * kPanelColumns);
     product.c = c + offset;
     for (int64_t k = 0; k < a.k_tiles; k += k_step) {
       product.k_tile_begin = k;
@@ -73,8 +73,8 @@ void gemm(const TileOps& ops, const GemmArgs& args, device::ThreadPool& pool) {
   Rounded a{reinterpret_cast<uint16_t*>(pool.scratch(0).data()), ceil_div(args.w.k, kTileK)};
   // Shared by all workers during a run; worker 0 needs no scratch of its own.
   const int64_t row_tile_codes = a.k_tiles * kTileCodes;
-  const auto fit = static_cast<int64_t>(pool.scratch(0).size() / sizeof(uint16_t)) /
-                   row_tile_codes * kTileRows;
+  const auto fit =
+      static_cast<int64_t>(pool.scratch(0).size() / sizeof(uint16_t)) / row_tile_codes * kTileRows;
   BH_CHECK(fit > 0, "a worker's scratch is too small for gemm");
   const int64_t block = std::min(fit, kBlockRows);
   const int64_t panels = packed_panels(args.w.n);

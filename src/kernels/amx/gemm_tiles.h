@@ -1,5 +1,5 @@
-// gemm over a tile unit: every number of rows goes through tiles, so that a row's bits do not depend on
-// how many there are.
+// gemm over a tile unit: every number of rows goes through tiles, so that a row's bits do not
+// depend on how many there are.
 //
 // Threads: as gemm.h says. Numerics: activations are rounded to BF16 (relative 2^-8 at most), then
 // summed tile by tile of 32 k in the unit's order.

@@ -1,4 +1,5 @@
-// The tile unit on AMX. Compiled with this ISA's flags; includes nothing but intrinsics and the tiling.
+// The tile unit on AMX. Compiled with this ISA's flags; includes nothing but intrinsics and the
+// tiling.
 #include <immintrin.h>
 
 #include "kernels/amx/tile_ops.h"
@@ -79,6 +80,7 @@ class TileUnit {
 
 namespace bulkhead::kernels {
 
-const TileOps kAmxOps = {.round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
+const TileOps kAmxOps = {
+    .round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

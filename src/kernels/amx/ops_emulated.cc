@@ -10,9 +10,7 @@ namespace bulkhead::kernels {
 namespace {
 
 // The unit treats subnormals as zero, going in and coming out.
-float flushed(float x) {
-  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
-}
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
 class TileUnit {
  public:
@@ -75,6 +73,7 @@ class TileUnit {
 
 namespace bulkhead::kernels {
 
-const TileOps kEmulatedTileOps = {.round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
+const TileOps kEmulatedTileOps = {
+    .round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

@@ -30,8 +30,7 @@ struct TileBlock {
       unit.template zero<kC>();
       return;
     }
-    const float* from =
-        p.start + (row_tile + kM) * kTileRows * p.start_stride + (panel + kN) * 16;
+    const float* from = p.start + (row_tile + kM) * kTileRows * p.start_stride + (panel + kN) * 16;
     if (whole<kM, kN>(p, row_tile, panel)) {
       // A stride of 0 repeats the bias in all rows.
       unit.template load<kC>(from, p.start_stride * 4);
@@ -41,7 +40,8 @@ struct TileBlock {
     const int64_t rows = p.rows - (row_tile + kM) * kTileRows;
     const int64_t columns = p.columns - (panel + kN) * 16;
     for (int64_t r = 0; r < kTileRows && r < rows; ++r) {
-      for (int64_t i = 0; i < 16 && i < columns; ++i) edge[r * 16 + i] = from[r * p.start_stride + i];
+      for (int64_t i = 0; i < 16 && i < columns; ++i)
+        edge[r * 16 + i] = from[r * p.start_stride + i];
     }
     unit.template load<kC>(edge, 64);
   }

@@ -1,8 +1,8 @@
 // What the tile driver asks of a tile unit's translation unit: plain numbers in and out.
 //
-// Threads: pure functions on the caller's memory; each call configures and releases its thread's tiles.
-// Two implementations of one source: AMX (amx/ops_amx.cc) and a unit written out in plain C++
-// (amx/ops_emulated.cc), so that packing, tiling and edges are tested on every machine.
+// Threads: pure functions on the caller's memory; each call configures and releases its thread's
+// tiles. Two implementations of one source: AMX (amx/ops_amx.cc) and a unit written out in plain
+// C++ (amx/ops_emulated.cc), so that packing, tiling and edges are tested on every machine.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TileProduct {
   const uint16_t* w = nullptr;  // panel p starts at w + p * panel_stride
   int64_t panel_stride = 0;
   int64_t panels = 0;
-  int64_t columns = 0;        // real columns of all the panels, 16 * panels but for a ragged last one
+  int64_t columns = 0;  // real columns of all the panels, 16 * panels but for a ragged last one
   int64_t k_tile_begin = 0;
   int64_t k_tile_end = 0;
   const float* start = nullptr;  // null: zero; may be c

@@ -124,8 +124,7 @@ void Bench::kernel(const KernelSet& set, std::string name, std::string shape, co
   double begin = bench_seconds();
   once();
   const double estimate = std::max(1e-7, bench_seconds() - begin);
-  const auto repeats =
-      static_cast<int>(std::clamp(options_.sample_ms * 1e-3 / estimate, 1.0, 1e6));
+  const auto repeats = static_cast<int>(std::clamp(options_.sample_ms * 1e-3 / estimate, 1.0, 1e6));
   std::vector<double> times, compute, dram, l2;
   for (int i = 0; i < options_.samples; ++i) {
     compute.push_back(compute_rate(set, tiles));
@@ -149,8 +148,9 @@ void Bench::kernel(const KernelSet& set, std::string name, std::string shape, co
   const double least_dram = dram.empty() ? 0.0 : cost.memory_bytes / spread_of(dram).median;
   const double least_l2 = l2.empty() ? 0.0 : cost.l2_bytes / spread_of(l2).median;
   const double least = std::max({least_compute, least_dram, least_l2});
-  row.bound_by = least == least_compute ? (tiles ? "tiles" : "fma") : least == least_dram ? "dram"
-                                                                                          : "l2";
+  row.bound_by = least == least_compute ? (tiles ? "tiles" : "fma")
+                 : least == least_dram  ? "dram"
+                                        : "l2";
   row.share = least / time.median;
   report_.rows.push_back(std::move(row));
 }
@@ -165,12 +165,19 @@ void Bench::gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k) {
   const double weights = static_cast<double>(n) * static_cast<double>(k);
   kernel(set, "gemm", fmt::format("{} x {} -> {}", rows, k, n),
          {.flops = 2.0 * static_cast<double>(rows) * weights,
-          .memory_bytes = 2.0 * weights, .l2_bytes = 0.0},
+          .memory_bytes = 2.0 * weights,
+          .l2_bytes = 0.0},
          [&] {
            const auto* data = reinterpret_cast<const quant::Bf16*>(
                weights_.data() + static_cast<size_t>(next++ % matrices) * bytes);
-           set.gemm({.a = a, .a_stride = k, .rows = rows, .w = {data, n, k}, .bias = nullptr,
-                     .c = c, .c_stride = n, .accumulate = false},
+           set.gemm({.a = a,
+                     .a_stride = k,
+                     .rows = rows,
+                     .w = {data, n, k},
+                     .bias = nullptr,
+                     .c = c,
+                     .c_stride = n,
+                     .accumulate = false},
                     pool_);
          });
 }
@@ -215,19 +222,26 @@ void Bench::decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int3
   int32_t next = 0;
   const double tokens = static_cast<double>(context) * sequences;
   kernel(set, "decode attention",
-         fmt::format("{} seq x {}, {}q/{}kv d{}", sequences, context, q_heads, kv_heads,
-                     kHeadDim),
+         fmt::format("{} seq x {}, {}q/{}kv d{}", sequences, context, q_heads, kv_heads, kHeadDim),
          {.flops = 4.0 * tokens * static_cast<double>(row),
-          .memory_bytes = 4.0 * tokens * kv_heads * kHeadDim, .l2_bytes = 0.0},
+          .memory_bytes = 4.0 * tokens * kv_heads * kHeadDim,
+          .l2_bytes = 0.0},
          [&] {
            const int32_t first = next++ % sets * sequences * pages_each;
            for (int32_t s = 0; s < sequences; ++s) {
-             slices[static_cast<size_t>(s)] = {.first_row = s, .tokens = 1,
+             slices[static_cast<size_t>(s)] = {.first_row = s,
+                                               .tokens = 1,
                                                .position = context - 1,
                                                .pages = pages.data() + first + s * pages_each};
            }
-           set.attention({.kv = view, .slices = slices.data(), .slice_count = sequences, .q = q,
-                          .q_stride = row, .out = out, .out_stride = row, .q_heads = q_heads,
+           set.attention({.kv = view,
+                          .slices = slices.data(),
+                          .slice_count = sequences,
+                          .q = q,
+                          .q_stride = row,
+                          .out = out,
+                          .out_stride = row,
+                          .q_heads = q_heads,
                           .scale = 0.125f},
                          pool_);
          });
@@ -240,19 +254,24 @@ void Bench::prefill(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int
   if (static_cast<int32_t>(pages.size()) * kPageTokens < position + tokens) return;
   const int64_t row = int64_t{q_heads} * kHeadDim;
   float* q = rows_.as<float>().data();
-  const AttentionSlice slice{.first_row = 0, .tokens = tokens, .position = position,
-                             .pages = pages.data()};
+  const AttentionSlice slice{
+      .first_row = 0, .tokens = tokens, .position = position, .pages = pages.data()};
   const double seen = (position + (tokens + 1) / 2.0) * tokens;
-  kernel(set, "prefill attention",
-         fmt::format("{} tokens at {}, {}q/{}kv d{}", tokens, position, q_heads, kv_heads,
-                     kHeadDim),
-         {.flops = 4.0 * seen * static_cast<double>(row), .memory_bytes = 0.0, .l2_bytes = 0.0},
-         [&] {
-           set.attention({.kv = view, .slices = &slice, .slice_count = 1, .q = q,
-                          .q_stride = row, .out = q + tokens * row, .out_stride = row,
-                          .q_heads = q_heads, .scale = 0.125f},
-                         pool_);
-         });
+  kernel(
+      set, "prefill attention",
+      fmt::format("{} tokens at {}, {}q/{}kv d{}", tokens, position, q_heads, kv_heads, kHeadDim),
+      {.flops = 4.0 * seen * static_cast<double>(row), .memory_bytes = 0.0, .l2_bytes = 0.0}, [&] {
+        set.attention({.kv = view,
+                       .slices = &slice,
+                       .slice_count = 1,
+                       .q = q,
+                       .q_stride = row,
+                       .out = q + tokens * row,
+                       .out_stride = row,
+                       .q_heads = q_heads,
+                       .scale = 0.125f},
+                      pool_);
+      });
 }
 
 void Bench::row_wise(const KernelSet& set, int64_t rows) {
@@ -262,18 +281,27 @@ void Bench::row_wise(const KernelSet& set, int64_t rows) {
   float* z = y + rows * width;
   const auto bytes = static_cast<double>(rows * width * 4);
   const std::string shape = fmt::format("{} x {}", rows, width);
-  kernel(set, "rms_norm", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 2.0 * bytes},
-         [&] {
-           set.rms_norm({.x = x, .x_stride = width, .out = y, .out_stride = width, .rows = rows,
-                         .width = width, .weight = z, .eps = 1e-5f},
-                        pool_);
-         });
-  kernel(set, "swiglu", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 3.0 * bytes},
-         [&] {
-           set.swiglu({.gate = x, .up = y, .out = z, .stride = width, .out_stride = width,
-                       .rows = rows, .width = width},
-                      pool_);
-         });
+  kernel(set, "rms_norm", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 2.0 * bytes}, [&] {
+    set.rms_norm({.x = x,
+                  .x_stride = width,
+                  .out = y,
+                  .out_stride = width,
+                  .rows = rows,
+                  .width = width,
+                  .weight = z,
+                  .eps = 1e-5f},
+                 pool_);
+  });
+  kernel(set, "swiglu", shape, {.flops = 0.0, .memory_bytes = 0.0, .l2_bytes = 3.0 * bytes}, [&] {
+    set.swiglu({.gate = x,
+                .up = y,
+                .out = z,
+                .stride = width,
+                .out_stride = width,
+                .rows = rows,
+                .width = width},
+               pool_);
+  });
 }
 
 void Bench::measure_path(const KernelSet& set) {
@@ -324,7 +352,8 @@ void print_text(const BenchReport& report, std::ostream& out) {
   fmt::print(out, "\n{:<7} {:<18} {:<34} {:>9} {:>8} {:>22} {:>11}\n", "path", "kernel", "shape",
              "GFLOP/s", "GB/s", "ms", "share");
   for (const BenchRow& row : report.rows) {
-    fmt::print(out, "{:<7} {:<18} {:<34} {:>9.1f} {:>8.1f} {:>8.3f} [{:.3f}..{:.3f}] {:>4.0f} % {}\n",
+    fmt::print(out,
+               "{:<7} {:<18} {:<34} {:>9.1f} {:>8.1f} {:>8.3f} [{:.3f}..{:.3f}] {:>4.0f} % {}\n",
                row.isa, row.kernel, row.shape, row.gflops, row.gbytes, row.ms, row.ms_p10,
                row.ms_p90, row.share * 100.0, row.bound_by);
   }

@@ -1,9 +1,9 @@
 // Every kernel's rate on this machine, and its share of what the machine can do.
 //
 // Threads: one call at a time; it starts a pool of its own.
-// Method: each sample of a kernel stands between samples of the peaks it is held against (FMA or tile
-// rate, DRAM reads), so that both see the same neighbours; figures are medians with the 10th and 90th
-// percentile. Weights and caches are larger than the last-level cache and visited in turn.
+// Method: each sample of a kernel stands between samples of the peaks it is held against (FMA or
+// tile rate, DRAM reads), so that both see the same neighbours; figures are medians with the 10th
+// and 90th percentile. Weights and caches are larger than the last-level cache and visited in turn.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct BenchOptions {
   int samples = 7;                      // at least 1; medians mean something from 5 on
   std::optional<device::Isa> only_isa;  // none: every vector path that can run here
   bool json = false;
-  double sample_ms = 15.0;              // a sample repeats its kernel for about this long
+  double sample_ms = 15.0;                  // a sample repeats its kernel for about this long
   size_t memory_bytes = size_t{512} << 20;  // of weights, and again of cache
 };
 
@@ -36,12 +36,12 @@ struct BenchPeak {
 struct BenchRow {
   std::string kernel;  // "gemm"
   std::string isa;
-  std::string shape;   // "8 x 2048 x 2048"
+  std::string shape;  // "8 x 2048 x 2048"
   double gflops = 0.0;
-  double gbytes = 0.0;           // per second, of the operand that comes from memory
+  double gbytes = 0.0;  // per second, of the operand that comes from memory
   double ms = 0.0, ms_p10 = 0.0, ms_p90 = 0.0;
-  std::string bound_by;          // "fma", "tiles", "dram", "l2": the peak that forbids more
-  double share = 0.0;            // of that peak
+  std::string bound_by;  // "fma", "tiles", "dram", "l2": the peak that forbids more
+  double share = 0.0;    // of that peak
 };
 
 struct BenchReport {

@@ -41,9 +41,16 @@ TEST(KernelBench, EveryRunnablePathHasItsPeaksAndRows) {
 TEST(KernelBench, PrintsTextAndJson) {
   BenchReport report;
   report.machine = "a \"machine\"";
-  report.rows.push_back({.kernel = "gemm", .isa = "avx2", .shape = "1 x 2 -> 3", .gflops = 1.5,
-                         .gbytes = 2.0, .ms = 3.0, .ms_p10 = 2.5, .ms_p90 = 3.5,
-                         .bound_by = "dram", .share = 0.85});
+  report.rows.push_back({.kernel = "gemm",
+                         .isa = "avx2",
+                         .shape = "1 x 2 -> 3",
+                         .gflops = 1.5,
+                         .gbytes = 2.0,
+                         .ms = 3.0,
+                         .ms_p10 = 2.5,
+                         .ms_p90 = 3.5,
+                         .bound_by = "dram",
+                         .share = 0.85});
   report.not_run.push_back("this processor lacks the amx path");
   std::ostringstream text;
   print_report(report, false, text);

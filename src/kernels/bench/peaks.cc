@@ -1,8 +1,8 @@
+#include "kernels/bench/peaks.h"
+
 #include <algorithm>
 #include <chrono>
 #include <vector>
-
-#include "kernels/bench/peaks.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -21,8 +21,7 @@ volatile float sink;
 }  // namespace
 
 double bench_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 Spread spread_of(std::vector<double>& samples) {

@@ -9,17 +9,17 @@
 namespace bulkhead::kernels {
 
 const VectorOps kAvx2Ops = {.panels_at_once = panels_at_once,
-                             .tile_rows = kMaxTileRows,
-                             .multiply = multiply,
-                             .softmax = softmax,
-                             .merge = merge,
-                             .divide = divide,
-                             .scale = scale,
-                             .rms_norm = rms_norm,
-                             .rope = rope,
-                             .swiglu = swiglu,
-                             .exponential = exponential_of,
-                             .fma_rounds = fma_rounds,
-                             .read_floats = read_floats};
+                            .tile_rows = kMaxTileRows,
+                            .multiply = multiply,
+                            .softmax = softmax,
+                            .merge = merge,
+                            .divide = divide,
+                            .scale = scale,
+                            .rms_norm = rms_norm,
+                            .rope = rope,
+                            .swiglu = swiglu,
+                            .exponential = exponential_of,
+                            .fma_rounds = fma_rounds,
+                            .read_floats = read_floats};
 
 }  // namespace bulkhead::kernels

@@ -1,5 +1,5 @@
-// Loops that do nothing but use the machine: what the benches divide by. Included after a vec_*.h, by
-// ISA translation units only.
+// Loops that do nothing but use the machine: what the benches divide by. Included after a vec_*.h,
+// by ISA translation units only.
 #pragma once
 
 #include "kernels/simd/vector_ops.h"

@@ -62,16 +62,14 @@ void merge(SoftmaxState* state, float* out, const SoftmaxState* cut, const float
 
 void divide(const float* x, float divisor, float* out, int64_t count) {
   const Vec16 d = broadcast16(divisor);
-  for_each_vector(count, [&](int64_t i, int64_t n) {
-    store_some(out + i, div(load_some(x + i, n), d), n);
-  });
+  for_each_vector(
+      count, [&](int64_t i, int64_t n) { store_some(out + i, div(load_some(x + i, n), d), n); });
 }
 
 void scale(const float* x, float factor, float* out, int64_t count) {
   const Vec16 f = broadcast16(factor);
-  for_each_vector(count, [&](int64_t i, int64_t n) {
-    store_some(out + i, mul(load_some(x + i, n), f), n);
-  });
+  for_each_vector(
+      count, [&](int64_t i, int64_t n) { store_some(out + i, mul(load_some(x + i, n), f), n); });
 }
 
 void rms_norm(const float* x, const float* weight, float eps, float* out, int64_t width) {

@@ -1,7 +1,7 @@
 // The vocabulary on AVX2 + FMA: 16 floats in two registers.
 //
-// Included only by simd/ops_avx2.cc. Vec16 has the same meaning on every ISA, so one source gives the
-// same bits everywhere: lane i is column i of a weight panel.
+// Included only by simd/ops_avx2.cc. Vec16 has the same meaning on every ISA, so one source gives
+// the same bits everywhere: lane i is column i of a weight panel.
 #pragma once
 
 #include <immintrin.h>
@@ -52,9 +52,9 @@ inline Vec16 div(Vec16 a, Vec16 b) {
 inline Vec16 fma(Vec16 a, Vec16 b, Vec16 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-// acc = a[0] * w + acc for each of the row's panels: the heart of a tile, kept in the order written.
-// Left to itself, g++ 12 moves the sums about, fetches a[0] of later rows early, and spills five of
-// twelve accumulators.
+// acc = a[0] * w + acc for each of the row's panels: the heart of a tile, kept in the order
+// written. Left to itself, g++ 12 moves the sums about, fetches a[0] of later rows early, and
+// spills five of twelve accumulators.
 template <int kPanels>
 [[gnu::always_inline]] inline void fma_row(Vec16 (&acc)[kPanels], const float& a,
                                            const Vec16 (&w)[kPanels]) {
@@ -89,8 +89,9 @@ inline Vec16 widen_even(Pairs16 p) {
 }
 // The odd k of every column: the high half, where it stands. The mask comes from memory: the widest
 // tile has no register for it.
-alignas(32) constexpr uint32_t kHighHalves[8] = {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u,
-                                                 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u};
+alignas(32) constexpr uint32_t kHighHalves[8] = {0xffff0000u, 0xffff0000u, 0xffff0000u,
+                                                 0xffff0000u, 0xffff0000u, 0xffff0000u,
+                                                 0xffff0000u, 0xffff0000u};
 inline Vec16 widen_odd(Pairs16 p) {
   const auto& mask = *reinterpret_cast<const __m256i*>(kHighHalves);
   Vec16 out;
@@ -142,10 +143,9 @@ inline Vec16 round_to_int(Vec16 v) {
 // 2^n for integral n in [-126, 127].
 inline Vec16 power_of_two(Vec16 n) {
   const __m256i bias = _mm256_set1_epi32(127);
-  return {_mm256_castsi256_ps(
-              _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.lo), bias), 23)),
-          _mm256_castsi256_ps(
-              _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.hi), bias), 23))};
+  return {
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.lo), bias), 23)),
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.hi), bias), 23))};
 }
 // a > b ? x : y; y where either is NaN.
 inline Vec16 select_greater(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
@@ -154,8 +154,11 @@ inline Vec16 select_greater(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
 }
 
 inline float sqrt1(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+// Into L2: the line is needed some KiB later, and filling L1 would hold up what runs now.
 // Inlined by force: the optimiser takes a function that only prefetches for one that does nothing.
-[[gnu::always_inline]] inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+[[gnu::always_inline]] inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+}
 
 }  // namespace
 }  // namespace bulkhead::kernels

@@ -1,7 +1,7 @@
 // The vocabulary on AVX-512: 16 floats in one register.
 //
-// Included only by simd/ops_avx512.cc. See vec_avx2.h for what each word means; the two agree bit by
-// bit.
+// Included only by simd/ops_avx512.cc. See vec_avx2.h for what each word means; the two agree bit
+// by bit.
 #pragma once
 
 #include <immintrin.h>
@@ -46,12 +46,10 @@ inline Vec16 max(Vec16 a, Vec16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline Vec16 min(Vec16 a, Vec16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 
 inline Pairs16 load_pairs(const uint16_t* p) { return {_mm512_loadu_si512(p)}; }
-inline Vec16 widen_even(Pairs16 p) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(p.v, 16))};
-}
+inline Vec16 widen_even(Pairs16 p) { return {_mm512_castsi512_ps(_mm512_slli_epi32(p.v, 16))}; }
 inline Vec16 widen_odd(Pairs16 p) {
-  return {_mm512_castsi512_ps(
-      _mm512_and_si512(p.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+  return {
+      _mm512_castsi512_ps(_mm512_and_si512(p.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
 }
 
 inline __mmask16 lane_mask(int64_t count) {
@@ -84,16 +82,19 @@ inline Vec16 round_to_int(Vec16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 inline Vec16 power_of_two(Vec16 n) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(
-      _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+  return {_mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
 }
 inline Vec16 select_greater(Vec16 a, Vec16 b, Vec16 x, Vec16 y) {
   return {_mm512_mask_mov_ps(y.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ), x.v)};
 }
 
 inline float sqrt1(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+// Into L2: the line is needed some KiB later, and filling L1 would hold up what runs now.
 // Inlined by force: the optimiser takes a function that only prefetches for one that does nothing.
-[[gnu::always_inline]] inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+[[gnu::always_inline]] inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+}
 
 }  // namespace
 }  // namespace bulkhead::kernels

@@ -1,8 +1,10 @@
-// The leaf functions that one ISA's translation unit hands to the drivers: plain numbers in and out.
+// The leaf functions that one ISA's translation unit hands to the drivers: plain numbers in and
+// out.
 //
-// Threads: pure functions on the caller's memory. Everything that partitions work, touches the thread
-// pool or the standard library stays in the drivers, which are compiled without ISA flags; so no
-// inline function of another header can leak wide instructions into the program (one-definition rule).
+// Threads: pure functions on the caller's memory. Everything that partitions work, touches the
+// thread pool or the standard library stays in the drivers, which are compiled without ISA flags;
+// so no inline function of another header can leak wide instructions into the program
+// (one-definition rule).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +20,8 @@ struct PanelProduct {
   // Panel p's weights for k in [s * run_k, (s + 1) * run_k) start at runs[s * panels + p], in the
   // k-pair order of packed_weights.h. run_k is even.
   const uint16_t* const* runs = nullptr;
-  // Null, or for each entry of runs an address whose lines are asked for while it is multiplied: what
-  // comes next, where that does not follow in memory.
+  // Null, or for each entry of runs an address whose lines are asked for while it is multiplied:
+  // what comes next, where that does not follow in memory.
   const uint16_t* const* ahead = nullptr;
   int64_t panels = 0;
   int64_t run_k = 0;
@@ -31,7 +33,6 @@ struct PanelProduct {
   int64_t c_stride = 0;
 };
 
-
 // One query row's state of the softmax over cuts.
 struct SoftmaxState {
   float max = 0.0f;
@@ -41,7 +42,8 @@ struct SoftmaxState {
 inline constexpr int64_t kFmaRoundFlops = 6 * 16 * 2;
 
 struct VectorOps {
-  // Panels that multiply() works on side by side for this many rows; the drivers hand out multiples.
+  // Panels that multiply() works on side by side for this many rows; the drivers hand out
+  // multiples.
   int64_t (*panels_at_once)(int64_t rows);
   int64_t tile_rows;  // rows of the tallest tile: up to here multiply() reads the weights once
   void (*multiply)(const PanelProduct& product);
@@ -58,7 +60,8 @@ struct VectorOps {
   void (*swiglu)(const float* gate, const float* up, float* out, int64_t width);
   // out[i] = exp(x[i]); for tests of the stated bound.
   void (*exponential)(const float* x, float* out, int64_t count);
-  // For the benches: kFmaRoundFlops per round and nothing else; one pass of reads (a multiple of 256).
+  // For the benches: kFmaRoundFlops per round and nothing else; one pass of reads (a multiple of
+  // 256).
   float (*fma_rounds)(int64_t rounds);
   float (*read_floats)(const float* p, int64_t count);
 };

@@ -35,12 +35,10 @@ CutRange cut_range(const Unit& unit, int32_t cut) {
   return {begin, first, seen(unit, first, begin), seen(unit, unit.tokens - 1, begin)};
 }
 
-// Few rows wait for memory: while they multiply K, the V of the same tokens is fetched, and with V the
-// K of the next cut. Pages lie anywhere, so the hardware does not see that coming. Many rows find
-// both in L2 after the first tile.
-bool fetches_ahead(const VectorOps& ops, const Unit& unit) {
-  return unit.rows() <= ops.tile_rows;
-}
+// Few rows wait for memory: while they multiply K, the V of the same tokens is fetched, and with V
+// the K of the next cut. Pages lie anywhere, so the hardware does not see that coming. Many rows
+// find both in L2 after the first tile.
+bool fetches_ahead(const VectorOps& ops, const Unit& unit) { return unit.rows() <= ops.tile_rows; }
 
 // Where the 16 tokens from `position` have their share of V, for fetching only.
 const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t position) {
@@ -52,6 +50,11 @@ const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t posi
 const quant::Bf16* k_panel(const KvLayerView& kv, const Unit& unit, int32_t position) {
   return k_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
          k_offset(kv.head_dim, position % kv.page_tokens, 0);
+}
+
+const quant::Bf16* next_keys(const KvLayerView& kv, const NextCut& next, int32_t token) {
+  const int32_t last = next.unit->visible(next.unit->tokens - 1) - 1;
+  return k_panel(kv, *next.unit, std::min(last, next.cut * kKvSplit + token));
 }
 
 void score_panels(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
@@ -92,23 +95,21 @@ void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
 }
 
 void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
-                  const CutRange& range, bool next_follows, Workspace& work,
-                  const Partial& out) {
+                  const CutRange& range, NextCut next, Workspace& work, const Partial& out) {
   const KvLayerView& kv = args.kv;
   const int64_t panels = packed_panels(kv.head_dim);
   const int32_t run = run_tokens(kv.page_tokens);
-  const int32_t last = unit.visible(unit.tokens - 1) - 1;
+  const bool fetches = next.unit != nullptr && fetches_ahead(ops, unit);
   for (int32_t token = 0; token < range.seen_by_last; token += run) {
     const int32_t position = range.begin + token;
-    const quant::Bf16* v =
-        v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
-        v_offset(kv.page_tokens, position % kv.page_tokens, 0);
+    const quant::Bf16* v = v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
+                           v_offset(kv.page_tokens, position % kv.page_tokens, 0);
     // The keys of the same stretch of the next cut, as far as there are any.
-    const quant::Bf16* k = k_panel(kv, unit, std::min(last, position + kKvSplit));
+    const quant::Bf16* k = fetches ? next_keys(kv, next, token) : nullptr;
     const int64_t share = run / kPanelColumns * k_panel_elements(kv.head_dim) / panels;
     for (int64_t panel = 0; panel < panels; ++panel) {
       work.runs[token / run * panels + panel] = v + panel * v_panel_elements(kv.page_tokens);
-      work.ahead[token / run * panels + panel] = k + panel * share;
+      work.ahead[token / run * panels + panel] = fetches ? k + panel * share : nullptr;
     }
   }
   const int64_t dims = padded_dims(kv.head_dim);
@@ -117,7 +118,7 @@ void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& u
                        .a_stride = kKvSplit,
                        .rows = unit.rows() - row,
                        .runs = work.runs,
-                       .ahead = next_follows && fetches_ahead(ops, unit) ? work.ahead : nullptr,
+                       .ahead = fetches ? work.ahead : nullptr,
                        .panels = panels,
                        .run_k = run,
                        .k_begin = 0,
@@ -155,14 +156,15 @@ Partial place_partial(float* memory, int64_t rows, int32_t head_dim) {
 }
 
 size_t Workspace::bytes(int64_t rows, int32_t head_dim) {
-  const int64_t floats = align_floats(rows * head_dim) + rows * kKvSplit +
-                         2 * partial_floats(rows, head_dim);
+  const int64_t floats =
+      align_floats(rows * head_dim) + rows * kKvSplit + 2 * partial_floats(rows, head_dim);
   return static_cast<size_t>(floats) * sizeof(float) +
          static_cast<size_t>(2 * kCutPanels * packed_panels(head_dim)) * sizeof(uint16_t*);
 }
 
 Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, int32_t head_dim) {
-  BH_CHECK(scratch.size() >= bytes(rows, head_dim), "a worker's scratch is too small for attention");
+  BH_CHECK(scratch.size() >= bytes(rows, head_dim),
+           "a worker's scratch is too small for attention");
   auto* memory = reinterpret_cast<float*>(scratch.data());
   scores = memory;
   q = scores + rows * kKvSplit;
@@ -185,7 +187,7 @@ void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& u
 }
 
 void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
-                bool next_follows, Workspace& work, const Partial& out) {
+                NextCut next, Workspace& work, const Partial& out) {
   const CutRange range = cut_range(unit, cut);
   score_cut(ops, args, unit, range, work);
   for (int32_t token = range.first_token; token < unit.tokens; ++token) {
@@ -195,7 +197,7 @@ void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& uni
       out.states[row] = ops.softmax(work.scores + row * kKvSplit, count);
     }
   }
-  weigh_values(ops, args, unit, range, next_follows, work, out);
+  weigh_values(ops, args, unit, range, next, work, out);
 }
 
 void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,

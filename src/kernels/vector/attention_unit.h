@@ -1,8 +1,8 @@
 // One unit of attention work: some query rows of one sequence that read the same kv head.
 //
 // Threads: a unit is worked on by one thread at a time, in that thread's memory.
-// Invariants: rows are token-major (all query heads of a token side by side), so rows that see more of
-// the cache come later; nothing beyond a row's own position is multiplied for it.
+// Invariants: rows are token-major (all query heads of a token side by side), so rows that see more
+// of the cache come later; nothing beyond a row's own position is multiplied for it.
 #pragma once
 
 #include <algorithm>
@@ -59,10 +59,15 @@ class Workspace {
 // Copies the unit's query rows, scaled, into work.q.
 void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                   Workspace& work);
-// Attention over one cut into `out`, for the rows that see any of it. `next_follows`: the caller goes
-// on to cut + 1, whose keys are then fetched along the way.
+// What the caller works on after a cut, so that its keys can be fetched along the way.
+struct NextCut {
+  const Unit* unit = nullptr;  // null: nothing, or nobody knows
+  int32_t cut = 0;
+};
+
+// Attention over one cut into `out`, for the rows that see any of it.
 void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
-                bool next_follows, Workspace& work, const Partial& out);
+                NextCut next, Workspace& work, const Partial& out);
 // Merges cut `cut` into the running state; to be called for every cut in ascending order.
 void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
                const Partial& from, const Partial& into);

@@ -12,6 +12,7 @@ namespace {
 constexpr int32_t kUnitRows = 48;
 // Fewer units than this per thread: the cuts of a unit are shared out as well.
 constexpr int64_t kUnitsPerThread = 4;
+constexpr int64_t kItemsPerThread = 8;
 // A worker's own part of scratch; the rest of worker 0's holds the partials of shared-out cuts.
 constexpr size_t kPrivateBytes = size_t{2} << 20;
 
@@ -32,9 +33,7 @@ class Units {
 
   int64_t count() const { return count_; }
   int32_t cuts() const { return cuts_; }  // of the longest unit
-  int64_t max_rows() const {
-    return int64_t{std::min(longest_, tokens_per_unit(group_))} * group_;
-  }
+  int64_t max_rows() const { return int64_t{std::min(longest_, tokens_per_unit(group_))} * group_; }
 
   Unit at(int64_t index) const {
     const AttentionSlice* slice = args_.slices;
@@ -67,17 +66,26 @@ class Units {
   int32_t longest_ = 0;
 };
 
-void attend_whole(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
-                  std::span<std::byte> scratch) {
-  Workspace work(scratch, unit.rows(), args.kv.head_dim);
-  load_queries(ops, args, unit, work);
-  const int32_t last = unit.cuts() - 1;
-  attend_cut(ops, args, unit, 0, last > 0, work, work.whole);
-  for (int32_t cut = 1; cut <= last; ++cut) {
-    attend_cut(ops, args, unit, cut, cut < last, work, work.cut);
-    merge_cut(ops, args, unit, cut, work.cut, work.whole);
+// Units [first, first + count), one after the other.
+void attend_units(const VectorOps& ops, const AttentionArgs& args, const Units& units,
+                  int64_t first, int64_t count, std::span<std::byte> scratch) {
+  Unit unit = units.at(first);
+  for (int64_t index = first; index < first + count; ++index) {
+    const bool last_unit = index + 1 == first + count;
+    const Unit following = last_unit ? Unit{} : units.at(index + 1);
+    Workspace work(scratch, unit.rows(), args.kv.head_dim);
+    load_queries(ops, args, unit, work);
+    for (int32_t cut = 0; cut < unit.cuts(); ++cut) {
+      NextCut next{&unit, cut + 1};
+      if (next.cut == unit.cuts()) next = {last_unit ? nullptr : &following, 0};
+      // The first cut's partial is the running one.
+      const Partial& out = cut == 0 ? work.whole : work.cut;
+      attend_cut(ops, args, unit, cut, next, work, out);
+      if (cut > 0) merge_cut(ops, args, unit, cut, work.cut, work.whole);
+    }
+    write_out(ops, args, unit, work.whole);
+    unit = following;
   }
-  write_out(ops, args, unit, work.whole);
 }
 
 // Memory shared by all workers: a running partial per unit, then `round` partials per unit.
@@ -114,11 +122,10 @@ SharedPartials share_scratch(const AttentionArgs& args, const Units& units,
 
 void attend_shared(const VectorOps& ops, const AttentionArgs& args, const Units& units,
                    const SharedPartials& shared, device::ThreadPool& pool) {
-  const auto pieces_per_unit = static_cast<int32_t>(
-      (kUnitsPerThread * pool.threads() + units.count() - 1) / units.count());
+  const auto pieces_per_unit =
+      static_cast<int32_t>((kUnitsPerThread * pool.threads() + units.count() - 1) / units.count());
   for (int32_t first = 0; first < units.cuts(); first += static_cast<int32_t>(shared.round)) {
-    const auto cuts =
-        static_cast<int32_t>(std::min<int64_t>(shared.round, units.cuts() - first));
+    const auto cuts = static_cast<int32_t>(std::min<int64_t>(shared.round, units.cuts() - first));
     // Neighbouring cuts go to one worker, which fetches ahead from one to the next.
     const int32_t pieces = std::min(cuts, pieces_per_unit);
     pool.run(static_cast<size_t>(units.count() * pieces), [&](size_t item, unsigned worker) {
@@ -133,7 +140,8 @@ void attend_shared(const VectorOps& ops, const AttentionArgs& args, const Units&
                      args.kv.head_dim);
       load_queries(ops, args, unit, work);
       for (int32_t cut = begin; cut < end; ++cut) {
-        attend_cut(ops, args, unit, cut, cut + 1 < end, work, shared.of_cut(index, cut - first));
+        const NextCut next{cut + 1 < end ? &unit : nullptr, cut + 1};
+        attend_cut(ops, args, unit, cut, next, work, shared.of_cut(index, cut - first));
       }
     });
     pool.run(static_cast<size_t>(units.count()), [&](size_t item, unsigned) {
@@ -162,10 +170,17 @@ void attention(const VectorOps& ops, const AttentionArgs& args, device::ThreadPo
     attend_shared(ops, args, units, shared, pool);
     return;
   }
-  pool.run(static_cast<size_t>(units.count()), [&](size_t item, unsigned worker) {
+  // Short units are handed out several at a time, so that one is fetched while another is worked
+  // on.
+  const bool decodes = units.max_rows() <= ops.tile_rows;
+  const int64_t per_item =
+      decodes ? std::clamp<int64_t>(units.count() / (kItemsPerThread * pool.threads()), 1, 16) : 1;
+  const int64_t items = (units.count() + per_item - 1) / per_item;
+  pool.run(static_cast<size_t>(items), [&](size_t item, unsigned worker) {
     // From the back: later blocks of a prompt see more and take longer.
-    const int64_t index = units.count() - 1 - static_cast<int64_t>(item);
-    attend_whole(ops, args, units.at(index), pool.scratch(worker));
+    const int64_t first = (items - 1 - static_cast<int64_t>(item)) * per_item;
+    attend_units(ops, args, units, first, std::min(per_item, units.count() - first),
+                 pool.scratch(worker));
   });
 }
 

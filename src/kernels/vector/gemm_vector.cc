@@ -8,12 +8,12 @@
 namespace bulkhead::kernels::vector {
 namespace {
 
-// A row block's slice of A (256 rows x 256 k x 4 B = 256 KiB) stays in half of a 512 KiB L2 while the
-// panels of an item pass over it.
+// A row block's slice of A (256 rows x 256 k x 4 B = 256 KiB) stays in half of a 512 KiB L2 while
+// the panels of an item pass over it.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockK = 256;
 // Up to here the whole of A stays in L2 as it lies, and each panel is streamed from end to end.
-constexpr int64_t kResidentFloats = 48 << 10;
+constexpr int64_t kResidentFloats = 64 << 10;
 constexpr int64_t kMaxItemPanels = 32;
 // Hand-outs per thread: enough that a late thread costs little; fewer where each packs rows first.
 constexpr int64_t kItemsPerThread = 8;
@@ -33,8 +33,7 @@ Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads) {
   Plan plan{};
   plan.row_blocks = (args.rows + kBlockRows - 1) / kBlockRows;
   plan.block_rows = (args.rows + plan.row_blocks - 1) / plan.row_blocks;
-  plan.packs_rows =
-      plan.block_rows > ops.tile_rows && plan.block_rows * args.w.k > kResidentFloats;
+  plan.packs_rows = plan.block_rows > ops.tile_rows && plan.block_rows * args.w.k > kResidentFloats;
   const int64_t panels = packed_panels(args.w.n);
   const int64_t side = ops.panels_at_once(plan.block_rows);
   const int64_t items = threads * (plan.packs_rows ? kPackedItemsPerThread : kItemsPerThread);
@@ -66,11 +65,14 @@ struct Target {
 // Panels [first, first + count) over k in [begin, end); begin is even.
 void multiply_range(const Block& block, int64_t first, int64_t count, int64_t begin, int64_t end,
                     const Target& target) {
-  std::array<const quant::Bf16*, kMaxItemPanels> runs;
+  // Packed rows take a stretch of k through all panels: the next panel's is fetched ahead, and
+  // after the last panel the first one's next stretch.
+  std::array<const quant::Bf16*, kMaxItemPanels + 1> runs;
   for (int64_t p = 0; p < count; ++p) {
     runs[static_cast<size_t>(p)] =
         block.panels[static_cast<size_t>(first + p)] + begin * kPanelColumns;
   }
+  runs[static_cast<size_t>(count)] = block.panels[static_cast<size_t>(first)] + end * kPanelColumns;
   const bool packed = block.packed != nullptr;
   // Later k continue the sums that the earlier ones left in c.
   const float* start = begin > 0 ? target.c : target.start;
@@ -79,7 +81,7 @@ void multiply_range(const Block& block, int64_t first, int64_t count, int64_t be
        .a_stride = packed ? kBlockK : block.args.a_stride,
        .rows = block.rows,
        .runs = runs.data(),
-       .ahead = nullptr,
+       .ahead = packed ? runs.data() + 1 : nullptr,
        .panels = count,
        .run_k = packed_pairs(block.args.w.k) * 2,
        .k_begin = 0,
@@ -161,20 +163,18 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
               {},
               0};
   for (int64_t panel = first; panel < whole; ++panel) {
-    block.panels[static_cast<size_t>(block.panel_count++)] =
-        args.w.data + panel * panel_elements;
+    block.panels[static_cast<size_t>(block.panel_count++)] = args.w.data + panel * panel_elements;
   }
   if (block.panel_count > 0) {
     float* c = args.c + first_row * args.c_stride + first * kPanelColumns;
     const float* bias = args.bias != nullptr ? args.bias + first * kPanelColumns : nullptr;
-    multiply_block(block, {args.accumulate ? c : bias, args.accumulate ? args.c_stride : 0, c,
-                           args.c_stride});
+    multiply_block(
+        block, {args.accumulate ? c : bias, args.accumulate ? args.c_stride : 0, c, args.c_stride});
   }
   if (whole < last) {
     block.panels[0] = args.w.data + whole * panel_elements;
     block.panel_count = 1;
-    multiply_ragged(block, whole * kPanelColumns,
-                    scratch.data() + plan.block_rows * kBlockK);
+    multiply_ragged(block, whole * kPanelColumns, scratch.data() + plan.block_rows * kBlockK);
   }
 }
 

@@ -49,6 +49,10 @@ fs::path source_directory() {
 
 fs::path golden_directory() { return source_directory() / "tests" / "golden"; }
 
+fs::path smollm2_path() {
+  return source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
 TemporaryDirectory::TemporaryDirectory() {
   std::string pattern = (fs::temp_directory_path() / "bulkhead_model_XXXXXX").string();
   BH_CHECK(::mkdtemp(pattern.data()) != nullptr, "a temporary directory");

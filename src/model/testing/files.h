@@ -15,6 +15,8 @@ namespace bulkhead::model::testing {
 // The committed data, from BULKHEAD_SOURCE_DIR (ctest sets it) or the working directory.
 std::filesystem::path golden_directory();
 std::filesystem::path source_directory();
+// The model that `make serve` and `make test` fetch; it may be absent.
+std::filesystem::path smollm2_path();
 
 // A directory of its own that goes away with the object.
 class TemporaryDirectory {

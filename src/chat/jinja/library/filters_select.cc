@@ -3,6 +3,7 @@
 
 #include "chat/jinja/library/filter_functions.h"
 #include "chat/jinja/library/parameters.h"
+#include "chat/jinja/library/stable_order.h"
 #include "chat/jinja/strings.h"
 
 namespace bulkhead::chat::jinja::filters {
@@ -54,10 +55,8 @@ Value fold_case(Heap& heap, const Value& value, bool case_sensitive) {
 // Stable, by key; keys are made once each.
 std::vector<Value> sorted_by(Heap& heap, const Value& items, const std::vector<Value>& keys,
                              bool descending) {
-  std::vector<size_t> order(keys.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  heap.charge_memory(order.size() * (sizeof(size_t) + sizeof(Value)));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+  heap.charge_memory(keys.size() * (2 * sizeof(size_t) + sizeof(Value)));
+  const std::vector<size_t> order = stable_order(keys.size(), [&](size_t a, size_t b) {
     heap.charge_step();
     return descending ? compare(heap, keys[b], keys[a]) < 0 : compare(heap, keys[a], keys[b]) < 0;
   });

@@ -1,9 +1,9 @@
 #include "chat/jinja/library/json_dump.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/utf8.h"
+#include "chat/jinja/library/stable_order.h"
 
 namespace bulkhead::chat::jinja {
 namespace {
@@ -123,17 +123,18 @@ void dump_key(StringBuilder& out, const Value& key, const JsonStyle& style) {
 void dump_object(Heap& heap, StringBuilder& out, const DictObject& dict, const JsonStyle& style,
                  uint32_t depth) {
   if (dict.entries.empty()) return out.append("{}");
-  std::vector<std::pair<Value, Value>> sorted;
+  const auto& entries = dict.entries;
+  std::vector<size_t> order;
   if (style.sort_keys) {
-    heap.charge_memory(dict.entries.size() * 2 * sizeof(Value));
-    sorted = dict.entries;
-    std::stable_sort(sorted.begin(), sorted.end(), [&heap](const auto& a, const auto& b) {
-      return compare(heap, a.first, b.first) < 0;
+    heap.charge_memory(entries.size() * 2 * sizeof(size_t));
+    order = stable_order(entries.size(), [&](size_t a, size_t b) {
+      return compare(heap, entries[a].first, entries[b].first) < 0;
     });
   }
   out.append("{");
   bool first = true;
-  for (const auto& [key, value] : style.sort_keys ? sorted : dict.entries) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto& [key, value] = entries[style.sort_keys ? order[i] : i];
     if (!first) out.append(style.item_separator);
     first = false;
     new_line(out, style, depth + 1);

@@ -1,0 +1,213 @@
+// The API over real sockets with a step thread of its own: answers belong to their requests, and
+// clients that leave free their places. The thread sanitizer's view of every hand-over.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "api/api.h"
+#include "api/test_doubles.h"
+#include "http/client.h"
+#include "http/server.h"
+
+namespace bulkhead::api {
+namespace {
+
+using testing::ByteTokenizer;
+
+// Answers every prompt with its own bytes, one token a step, on its own thread.
+class EchoGenerator final : public wire::Generator {
+ public:
+  EchoGenerator() {
+    limits_.context_tokens = 4096;
+    limits_.vocabulary_size = ByteTokenizer::kSize;
+    thread_ = std::thread([this] { run(); });
+  }
+  ~EchoGenerator() override {
+    stop_.store(true);
+    thread_.join();
+  }
+
+  const wire::GenerateLimits& limits() const override { return limits_; }
+  wire::GeneratorStatus status() const override {
+    wire::GeneratorStatus status;
+    std::lock_guard lock(mutex_);
+    status.running = static_cast<uint32_t>(running_.size());
+    return status;
+  }
+  wire::RequestId next_id() override { return ++last_id_; }
+  base::Status submit(wire::GenerateRequest request,
+                      std::shared_ptr<wire::EventSink> sink) override {
+    std::lock_guard lock(mutex_);
+    running_.push_back({std::move(request), std::move(sink)});
+    return {};
+  }
+  void cancel(wire::RequestId id) override {
+    std::lock_guard lock(mutex_);
+    for (Sequence& one : running_) one.cancelled = one.cancelled || one.request.id == id;
+  }
+
+ private:
+  struct Sequence {
+    wire::GenerateRequest request;
+    std::shared_ptr<wire::EventSink> sink;
+    size_t emitted = 0;
+    bool cancelled = false;
+  };
+
+  void run() {
+    while (!stop_.load()) {
+      {
+        std::lock_guard lock(mutex_);
+        std::erase_if(running_, [this](Sequence& one) { return step(one); });
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  // True when the sequence has ended.
+  bool step(Sequence& one) {
+    const auto& prompt = one.request.prompt;
+    const bool ended =
+        one.emitted == prompt.size() || one.emitted == static_cast<size_t>(one.request.max_tokens);
+    if (!one.cancelled && !ended) {
+      wire::TokenEvent event;
+      event.id = one.request.id;
+      event.token = prompt[one.emitted++];
+      one.sink->on_token(std::move(event));
+      return false;
+    }
+    wire::FinishEvent event;
+    event.id = one.request.id;
+    event.reason = one.cancelled ? wire::FinishReason::kCancelled : wire::FinishReason::kStop;
+    event.stop_id = ByteTokenizer::kEnd;
+    event.prompt_tokens = static_cast<int32_t>(prompt.size());
+    event.completion_tokens = static_cast<int32_t>(one.emitted);
+    one.sink->on_finish(std::move(event));
+    return true;
+  }
+
+  wire::GenerateLimits limits_;
+  std::atomic<wire::RequestId> last_id_{0};
+  std::atomic<bool> stop_{false};
+  mutable std::mutex mutex_;
+  std::vector<Sequence> running_;
+  std::thread thread_;
+};
+
+class Loopback : public ::testing::Test {
+ protected:
+  Loopback() {
+    ModelCard card;
+    card.id = "echo";
+    card.defaults.eos_ids = {ByteTokenizer::kEnd};
+    ApiDeps deps{generator_,
+                 tokenizer_,
+                 nullptr,
+                 registry_,
+                 logger_,
+                 clock_,
+                 [this](std::function<void()> task) { server_->post(std::move(task)); }};
+    api_.emplace(std::move(deps), std::move(card), ApiOptions{});
+    http::ServerOptions options;
+    options.port = 0;
+    auto listening = http::Server::listen(options, api_->handler(), logger_);
+    BH_CHECK(listening.ok(), "a loopback port is free");
+    server_ = std::move(listening).value();
+    io_ = std::thread([this] { server_->run(); });
+  }
+  ~Loopback() override {
+    server_->stop(std::chrono::milliseconds(0));
+    io_.join();
+  }
+
+  base::Result<http::ClientResponse> ask(
+      const std::string& prompt, bool stream,
+      const std::function<bool(std::string_view)>& on_piece = {}) {
+    http::Client client("127.0.0.1", server_->port(), std::chrono::seconds(60));
+    const std::string body = R"({"max_tokens":400,"prompt":")" + prompt + R"(","stream":)" +
+                             (stream ? "true}" : "false}");
+    return client.send("POST", "/v1/completions", {{"Content-Type", "application/json"}}, body,
+                       on_piece);
+  }
+
+  std::string streamed_text(const std::string& prompt) {
+    http::SseParser parser;
+    std::string text;
+    bool done = false;
+    const auto response = ask(prompt, true, [&](std::string_view piece) {
+      for (const std::string& event : parser.push(piece)) {
+        if (event == "[DONE]") {
+          done = true;
+          continue;
+        }
+        const boost::json::value chunk = boost::json::parse(event);
+        const boost::json::string& part =
+            chunk.at("choices").as_array().at(0).at("text").as_string();
+        text.append(part.data(), part.size());
+      }
+      return true;
+    });
+    EXPECT_TRUE(response.ok() && response->status == 200);
+    EXPECT_TRUE(done);
+    return text;
+  }
+
+  ByteTokenizer tokenizer_;
+  telemetry::Registry registry_;
+  std::ostringstream log_;
+  base::Logger logger_{log_, base::LogFormat::kText, base::LogLevel::kError};
+  base::SteadyClock clock_;
+  std::unique_ptr<http::Server> server_;
+  std::optional<Api> api_;
+  EchoGenerator generator_;  // its last event comes before the API and the server go
+  std::thread io_;
+};
+
+TEST_F(Loopback, EveryClientGetsItsOwnAnswerWhileOthersLeave) {
+  std::vector<std::thread> clients;
+  std::atomic<int> right{0};
+  for (int i = 0; i < 12; ++i) {
+    clients.emplace_back([this, i, &right] {
+      for (int j = 0; j < 6; ++j) {
+        const std::string prompt =
+            "client " + std::to_string(i) + " asks " + std::to_string(j) + std::string(60, 'x');
+        if (j % 3 == 2) {
+          (void)ask(prompt, true, [](std::string_view) { return false; });
+          continue;
+        }
+        std::string text;
+        if (j % 3 == 0) {
+          text = streamed_text(prompt);
+        } else {
+          const auto response = ask(prompt, false);
+          ASSERT_TRUE(response.ok()) << response.error().message;
+          const boost::json::value body = boost::json::parse(response->body);
+          const boost::json::string& part =
+              body.at("choices").as_array().at(0).at("text").as_string();
+          text.assign(part.data(), part.size());
+        }
+        if (text == prompt) ++right;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(right.load(), 12 * 4);
+  while (generator_.status().running > 0) std::this_thread::yield();
+}
+
+TEST_F(Loopback, ErrorsOfTheHttpLayerAndOfTheApiBothReachTheClient) {
+  http::Client client("127.0.0.1", server_->port(), std::chrono::seconds(60));
+  const auto missing = client.send("GET", "/v1/none", {}, "");
+  ASSERT_TRUE(missing.ok());
+  EXPECT_EQ(missing->status, 404);
+  const auto wrong =
+      client.send("POST", "/v1/completions", {{"Content-Type", "application/json"}}, "{");
+  ASSERT_TRUE(wrong.ok());
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_NE(wrong->body.find("invalid_json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bulkhead::api
