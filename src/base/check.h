@@ -2,6 +2,8 @@
 //
 // A failed check prints the place and the reason and aborts. Never use one on anything a client, a
 // file or a peer can influence: that is a base::Result.
+//
+// Threads: any; the process ends.
 #pragma once
 
 #include <string_view>

@@ -33,7 +33,7 @@ struct RenderInput {
   boost::json::value tools;     // array of tool declarations, or null when absent
   boost::json::object extra;    // chat_template_kwargs: become top-level variables
   bool add_generation_prompt = true;
-  std::string bos_token;  // spelled out; trusted
+  std::string bos_token;  // spelled out; trusted; empty: undefined, as in transformers
   std::string eos_token;
   int64_t now_unix_seconds = 0;  // for strftime_now (UTC)
 };

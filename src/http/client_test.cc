@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 
 #include "http/sse.h"
 #include "http/test_server.h"
@@ -83,17 +84,35 @@ TEST(Client, SendsARequestAndReadsTheAnswer) {
   EXPECT_EQ(client.send("DELETE", "/", {}, "")->status, 201) << "a client may be used again";
 }
 
+// The writer of the one request a test makes, from the I/O thread to the test's.
+class Handed {
+ public:
+  Handler handler() {
+    return [this](const Request&, std::shared_ptr<ResponseWriter> writer) {
+      writer->start_stream(Response{});
+      promise_.set_value(std::move(writer));
+    };
+  }
+  std::shared_ptr<ResponseWriter> take() { return promise_.get_future().get(); }
+
+ private:
+  std::promise<std::shared_ptr<ResponseWriter>> promise_;
+};
+
 TEST(Client, HandsOverAStreamPieceByPiece) {
-  std::shared_ptr<ResponseWriter> writer;
-  TestServer server([&](const Request&, std::shared_ptr<ResponseWriter> w) {
-    w->start_stream(Response{});
-    w->write(sse_event("0"));
-    writer = std::move(w);
-  });
+  Handed handed;
+  TestServer server(handed.handler());
   Client client("127.0.0.1", server.port(), 60s);
+  auto first = std::async(std::launch::async, [&] {
+    auto writer = handed.take();
+    writer->write(sse_event("0"));
+    return writer;
+  });
+  std::shared_ptr<ResponseWriter> writer;
   std::vector<std::string> events;
   SseParser parser;
   const auto response = client.send("GET", "/", {}, "", [&](std::string_view piece) {
+    if (!writer) writer = first.get();
     for (auto& event : parser.push(piece)) {
       events.push_back(event);
       // The next event is sent only when this one has arrived.
@@ -113,13 +132,13 @@ TEST(Client, HandsOverAStreamPieceByPiece) {
 
 TEST(Client, HangsUpWhenThePieceSinkSaysSo) {
   std::atomic<bool> aborted{false};
-  TestServer server([&](const Request&, const std::shared_ptr<ResponseWriter>& writer) {
-    writer->on_abort([&aborted, keep = std::weak_ptr(writer)] { aborted = true; });
-    writer->start_stream(Response{});
+  Handed handed;
+  TestServer server(handed.handler());
+  auto held = std::async(std::launch::async, [&] {
+    auto writer = handed.take();
+    writer->on_abort([&] { aborted = true; });
     writer->write("first");
-    std::thread([writer, &aborted] {
-      EXPECT_TRUE(eventually([&] { return aborted.load(); }));
-    }).detach();
+    return writer;
   });
   int pieces = 0;
   const auto response =
@@ -130,15 +149,13 @@ TEST(Client, HangsUpWhenThePieceSinkSaysSo) {
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->status, 200);
   EXPECT_EQ(pieces, 1);
+  const auto writer = held.get();
   EXPECT_TRUE(eventually([&] { return aborted.load(); }));
 }
 
 TEST(Client, GivesUpWhenTheTotalTimeIsOver) {
-  std::shared_ptr<ResponseWriter> writer;
-  TestServer server([&](const Request&, std::shared_ptr<ResponseWriter> w) {
-    w->start_stream(Response{});
-    writer = std::move(w);
-  });
+  Handed handed;
+  TestServer server(handed.handler());
   const auto response =
       Client("127.0.0.1", server.port(), 200ms).send("GET", "/", {}, "", [](std::string_view) {
         return true;

@@ -14,6 +14,8 @@
 // Bound, for n visible positions: |error| <= max|v| * (2 e + (n + 16) 2^-24), where
 // e = (head_dim + 2) 2^-24 * scale * max over positions of sum |q_i k_i| is the error of a score.
 //
+// Threads: one caller at a time, the one that owns the pool.
+//
 // Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256); what worker 0 has
 // beyond that lets the cuts of a few long sequences be shared out over all workers.
 #pragma once

@@ -1,5 +1,7 @@
 // The row-wise operations between the matrix products. All in FP32; every row depends on itself
 // only.
+//
+// Threads: one caller at a time, the one that owns the pool.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,10 @@
 //
 // Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
 // |a[k] w[k]| for rounding the activations.
+//
+// Threads: one caller at a time, the one that owns the pool.
+// Scratch: 272 KiB per worker on vector paths; on AMX worker 0 holds the rounded activations of as
+// many rows as fit (up to 256).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // The one form of kv_write: rounding and scattering, the same on every path.
+//
+// Threads: one caller at a time, the one that owns the pool.
 #pragma once
 
 #include "kernels/attention.h"

@@ -1,6 +1,8 @@
 // What the kernel tests share: seeded data, packed matrices, caches with hostile slots, and one
 // test instance per ISA path, which names itself and is skipped with the reason where it cannot
 // run.
+//
+// Threads: one test at a time.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -155,23 +155,35 @@ void decode_all(const uint8_t* in, std::span<float> out) {
 
 void decode_elements(TensorType type, std::span<const std::byte> source, std::span<float> out) {
   const TypeUnit unit = unit_of(type);
-  BH_CHECK(out.size() % unit.elements == 0 &&
-               source.size() == out.size() / unit.elements * unit.bytes,
-           "decode_elements: source and out do not match");
+  BH_CHECK(
+      out.size() % unit.elements == 0 && source.size() == out.size() / unit.elements * unit.bytes,
+      "decode_elements: source and out do not match");
   const auto* in = reinterpret_cast<const uint8_t*>(source.data());
   switch (type) {
-    case TensorType::kF32: return decode_all<1, 4, decode_f32>(in, out);
-    case TensorType::kF16: return decode_all<1, 2, decode_f16>(in, out);
-    case TensorType::kBf16: return decode_all<1, 2, decode_bf16>(in, out);
-    case TensorType::kQ4_0: return decode_all<32, 18, decode_q4_0>(in, out);
-    case TensorType::kQ4_1: return decode_all<32, 20, decode_q4_1>(in, out);
-    case TensorType::kQ5_0: return decode_all<32, 22, decode_q5_0>(in, out);
-    case TensorType::kQ5_1: return decode_all<32, 24, decode_q5_1>(in, out);
-    case TensorType::kQ8_0: return decode_all<32, 34, decode_q8_0>(in, out);
-    case TensorType::kQ4_K: return decode_all<kSuper, 144, decode_q4_k>(in, out);
-    case TensorType::kQ5_K: return decode_all<kSuper, 176, decode_q5_k>(in, out);
-    case TensorType::kQ6_K: return decode_all<kSuper, 210, decode_q6_k>(in, out);
-    default: BH_CHECK(false, "decode_elements: not a weight type");
+    case TensorType::kF32:
+      return decode_all<1, 4, decode_f32>(in, out);
+    case TensorType::kF16:
+      return decode_all<1, 2, decode_f16>(in, out);
+    case TensorType::kBf16:
+      return decode_all<1, 2, decode_bf16>(in, out);
+    case TensorType::kQ4_0:
+      return decode_all<32, 18, decode_q4_0>(in, out);
+    case TensorType::kQ4_1:
+      return decode_all<32, 20, decode_q4_1>(in, out);
+    case TensorType::kQ5_0:
+      return decode_all<32, 22, decode_q5_0>(in, out);
+    case TensorType::kQ5_1:
+      return decode_all<32, 24, decode_q5_1>(in, out);
+    case TensorType::kQ8_0:
+      return decode_all<32, 34, decode_q8_0>(in, out);
+    case TensorType::kQ4_K:
+      return decode_all<kSuper, 144, decode_q4_k>(in, out);
+    case TensorType::kQ5_K:
+      return decode_all<kSuper, 176, decode_q5_k>(in, out);
+    case TensorType::kQ6_K:
+      return decode_all<kSuper, 210, decode_q6_k>(in, out);
+    default:
+      BH_CHECK(false, "decode_elements: not a weight type");
   }
 }
 

@@ -49,11 +49,12 @@ class FileSource final : public ByteSource {
                      {}};
       }
       if (got == 0) {
-        return Error{ErrorCode::kIo,
-                     fmt::format("{}: became shorter while it was read: it had {} bytes when it was "
-                                 "opened and now ends at or before byte {}",
-                                 name_, size_, offset),
-                     {}};
+        return Error{
+            ErrorCode::kIo,
+            fmt::format("{}: became shorter while it was read: it had {} bytes when it was "
+                        "opened and now ends at or before byte {}",
+                        name_, size_, offset),
+            {}};
       }
       out = out.subspan(static_cast<size_t>(got));
       offset += static_cast<uint64_t>(got);
@@ -97,7 +98,7 @@ base::Result<std::unique_ptr<ByteSource>> open_file(const std::filesystem::path&
                  fmt::format("{}: {}", path.string(), errno_text(error)),
                  {}};
   }
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     ::close(descriptor);
     return base::invalid_argument({}, fmt::format("{}: not a regular file", path.string()));

@@ -2,8 +2,8 @@
 //
 // Threads: read() from any number of threads at once.
 // Invariants: size() never changes; a read is whole or an error. A file is held open, must be a
-// regular file, and is read with pread: when somebody truncates it after it was opened the read that
-// meets the end fails with kIo (a mapping would raise SIGBUS instead).
+// regular file, and is read with pread: when somebody truncates it after it was opened the read
+// that meets the end fails with kIo (a mapping would raise SIGBUS instead).
 #pragma once
 
 #include <cstddef>

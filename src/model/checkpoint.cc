@@ -99,10 +99,10 @@ base::Result<Weights> read_directory_weights(const fs::path& directory) {
   if (single.error().code != base::ErrorCode::kNotFound) return std::move(single).error();
   BH_ASSIGN(const auto index, read_if_present(directory / kIndexName, kIndexBytesMax));
   if (index) return read_shards(directory, *index);
-  return base::Error{base::ErrorCode::kNotFound,
-                     fmt::format("{}: neither {} nor {} is there", directory.string(), kSingleName,
-                                 kIndexName),
-                     {}};
+  return base::Error{
+      base::ErrorCode::kNotFound,
+      fmt::format("{}: neither {} nor {} is there", directory.string(), kSingleName, kIndexName),
+      {}};
 }
 
 // The last component of the path as the user means it: "models/x/" and "." have one too.
@@ -124,12 +124,11 @@ base::Result<Checkpoint> Checkpoint::open(const fs::path& path) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return open_directory(path);
   if (!fs::exists(status)) {
-    return base::Error{
-        base::ErrorCode::kNotFound,
-        fmt::format("{}: no such checkpoint; give a directory with config.json and "
-                    "model.safetensors, or a .gguf file",
-                    path.string()),
-        {}};
+    return base::Error{base::ErrorCode::kNotFound,
+                       fmt::format("{}: no such checkpoint; give a directory with config.json and "
+                                   "model.safetensors, or a .gguf file",
+                                   path.string()),
+                       {}};
   }
   return open_gguf(path);
 }
@@ -188,8 +187,7 @@ const std::string& Checkpoint::file_name(const TensorInfo& tensor) const {
 
 base::Status Checkpoint::read(const TensorInfo& tensor, uint64_t begin,
                               std::span<std::byte> out) const {
-  BH_CHECK(begin <= tensor.bytes && out.size() <= tensor.bytes - begin,
-           "a read beyond the tensor");
+  BH_CHECK(begin <= tensor.bytes && out.size() <= tensor.bytes - begin, "a read beyond the tensor");
   auto status = files_[tensor.file]->read(tensor.offset + begin, out);
   if (status.ok()) return status;
   return std::move(status).error().within(fmt::format("tensor \"{}\"", tensor.name));
@@ -221,12 +219,10 @@ CheckpointSummary Checkpoint::describe() const {
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   const bool gguf = format_ == CheckpointFormat::kGguf;
   const bool has_head = find(gguf ? "output.weight" : "lm_head.weight") != nullptr;
-  out.tied = config_.tie == TieRule::kTied ||
-             (config_.tie == TieRule::kByPresence && !has_head);
+  out.tied = config_.tie == TieRule::kTied || (config_.tie == TieRule::kByPresence && !has_head);
   out.tokenizer = text_.tokenizer_json ? "tokenizer.json"
-                  : text_.gguf         ? fmt::format("GGUF {}/{}", text_.gguf->model,
-                                                     text_.gguf->pre)
-                                       : "none";
+                  : text_.gguf ? fmt::format("GGUF {}/{}", text_.gguf->model, text_.gguf->pre)
+                               : "none";
   return out;
 }
 

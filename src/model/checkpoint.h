@@ -31,8 +31,8 @@ namespace bulkhead::model {
 enum class CheckpointFormat { kSafetensors, kGguf };
 std::string_view to_string(CheckpointFormat format);  // "safetensors", "GGUF"
 
-// The vocabulary of a GGUF file as its tokenizer.ggml.* keys give it (text::GgufVocabulary's twin on
-// this side of the layer border).
+// The vocabulary of a GGUF file as its tokenizer.ggml.* keys give it (text::GgufVocabulary's twin
+// on this side of the layer border).
 struct GgufTokens {
   std::string model;                // "gpt2", "llama", ...
   std::string pre;                  // "smollm", "llama-bpe", ...; "default" when absent
@@ -82,8 +82,8 @@ struct CheckpointSummary {
   uint64_t parameters = 0;       // elements of all tensors
   std::vector<TypeShare> types;  // largest first
   DenseConfig config;
-  bool tied = false;             // as the tensors present and the tie rule say
-  std::string tokenizer;         // "tokenizer.json", "GGUF gpt2/smollm", "none"
+  bool tied = false;      // declared, or because the head is absent
+  std::string tokenizer;  // "tokenizer.json", "GGUF gpt2/smollm", "none"
   bool chat_template = false;
   GenerationDefaults generation;
 };

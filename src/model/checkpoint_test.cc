@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "model/dense_tensors.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
 
@@ -14,8 +16,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::FileTensor;
+using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 
 constexpr std::string_view kWeights = "model.safetensors";
@@ -29,8 +31,7 @@ void write_tiny(const TemporaryDirectory& directory, const std::vector<FileTenso
 base::Status load(const std::filesystem::path& path) {
   BH_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(path));
   device::ThreadPool pool({.threads = 2});
-  BH_ASSIGN(const auto kernels,
-            kernels::select_kernels(device::detect_cpu(), device::Isa::kRef));
+  BH_ASSIGN(const auto kernels, kernels::select_kernels(device::detect_cpu(), device::Isa::kRef));
   auto decoder = load_decoder(checkpoint, kernels, pool, {.rows_max = 4}, {});
   if (!decoder.ok()) return std::move(decoder).error();
   return {};
@@ -164,24 +165,24 @@ TEST(Checkpoint, EachBrokenTensorGivesOneErrorThatNamesFileAndTensor) {
               HasSubstr("has shape [32, 16], the configuration wants [16, 32]"));
   EXPECT_THAT(error_after([](auto& t) { named(t, "model.norm.weight").type = "I16"; }),
               HasSubstr("tensor \"model.norm.weight\" is I16"));
-  EXPECT_THAT(error_after([](auto& t) {
-                t.push_back({"model.layers.0.self_attn.q_proj.bias", "BF16", {16},
-                             std::string(32, '\0')});
-              }),
-              HasSubstr("q_proj.bias\" has no place"));
-  EXPECT_EQ(error_after([](auto& t) {
-              t.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", "F32", {4},
-                           std::string(16, '\0')});
-            }),
-            "no error");
+  EXPECT_THAT(
+      error_after([](auto& t) {
+        t.push_back({"model.layers.0.self_attn.q_proj.bias", "BF16", {16}, std::string(32, '\0')});
+      }),
+      HasSubstr("q_proj.bias\" has no place"));
+  EXPECT_EQ(
+      error_after([](auto& t) {
+        t.push_back(
+            {"model.layers.0.self_attn.rotary_emb.inv_freq", "F32", {4}, std::string(16, '\0')});
+      }),
+      "no error");
 }
 
 TEST(Checkpoint, ValuesThatAreNotFiniteAreErrorsThatNameTheByte) {
   const std::string nan = testing::le(uint16_t{0x7fc0});
   const std::string infinity = testing::le(uint16_t{0xff80});
-  const std::string error = error_after([&](auto& t) {
-    named(t, "model.layers.0.mlp.up_proj.weight").data.replace(2 * 33, 2, nan);
-  });
+  const std::string error = error_after(
+      [&](auto& t) { named(t, "model.layers.0.mlp.up_proj.weight").data.replace(2 * 33, 2, nan); });
   EXPECT_THAT(error, AllOf(HasSubstr("model.safetensors: byte "),
                            HasSubstr("up_proj.weight\": element 33 is not finite")));
   EXPECT_THAT(error_after([&](auto& t) { named(t, "model.norm.weight").data.replace(0, 2, nan); }),
@@ -200,22 +201,71 @@ TEST(Checkpoint, ValuesThatAreNotFiniteAreErrorsThatNameTheByte) {
 }
 
 TEST(Checkpoint, ANotFiniteBlockScaleIsAnErrorThatNamesItsBlock) {
+  const auto error = [](size_t broken_block, std::string_view scale) {
+    std::string down;  // 16 rows of one Q8_0 block
+    for (size_t i = 0; i < 16; ++i) {
+      down += testing::le(uint16_t{0x2e66}) + std::string(32, static_cast<char>(i * 3));
+    }
+    down.replace(broken_block * 34, 2, scale);
+    const TemporaryDirectory directory;
+    directory.write("w.gguf", testing::tiny_llama_gguf(down).bytes());
+    return load_error(directory.path() / "w.gguf");
+  };
+  EXPECT_EQ(error(3, testing::le(uint16_t{0x2e66})), "no error");
+  for (const uint16_t scale : {uint16_t{0x7e00}, uint16_t{0x7c00}}) {  // NaN, infinity
+    EXPECT_THAT(error(3, testing::le(scale)),
+                AllOf(HasSubstr("w.gguf: byte "),
+                      HasSubstr("\"blk.0.ffn_down.weight\": element 96 is not finite")));
+  }
+}
+
+// Opens what a mutation made of a checkpoint and reads every tensor of a match: anything but a
+// crash will do, and a message where it fails.
+void expect_error_or_model(const std::filesystem::path& path) {
+  const auto checkpoint = Checkpoint::open(path);
+  if (!checkpoint.ok()) {
+    EXPECT_FALSE(checkpoint.error().message.empty());
+    return;
+  }
+  const auto match = match_tensors(*checkpoint);
+  if (!match.ok()) {
+    EXPECT_FALSE(match.error().message.empty());
+    return;
+  }
+  for (const MatchedTensor& tensor : match->tensors) {
+    std::vector<std::byte> bytes(tensor.source->bytes);
+    EXPECT_TRUE(checkpoint->read(*tensor.source, 0, bytes).ok());
+  }
+}
+
+TEST(Checkpoint, EveryFlippedByteOfAHeaderIsAnErrorOrStillAModel) {
   const TemporaryDirectory directory;
-  testing::GgufBuilder builder = testing::tiny_llama_gguf();
-  // A Q8_0 bias would not be expected; a Q8_0 norm of 16 elements is not whole blocks. The head's
-  // rows are 16 wide too, so the file needs a wider model: let the row check speak for itself.
-  builder.raw_tensor("t", {16, 2}, 8, 0);
-  directory.write("w.gguf", builder.bytes());
-  EXPECT_THAT(load_error(directory.path() / "w.gguf"),
-              HasSubstr("rows of 16 elements are not whole Q8_0 blocks"));
+  directory.write("config.json", testing::tiny_llama_config());
+  const std::string weights = testing::safetensors_bytes(testing::tiny_llama_tensors());
+  const std::string gguf = testing::tiny_llama_gguf().bytes();
+  const size_t header = 8 + testing::safetensors_header(testing::tiny_llama_tensors()).size();
+  const size_t table = gguf.size() - weights.size() + header;
+  for (const char mask : {'\x01', '\x20', '\x80'}) {
+    for (size_t at = 0; at < std::max(header, table); ++at) {
+      std::string broken = weights;
+      if (at < header) broken[at] = static_cast<char>(broken[at] ^ mask);
+      directory.write(kWeights, broken);
+      expect_error_or_model(directory.path());
+      broken = gguf;
+      if (at < table) broken[at] = static_cast<char>(broken[at] ^ mask);
+      directory.write("w.gguf", broken);
+      expect_error_or_model(directory.path() / "w.gguf");
+    }
+  }
 }
 
 // The four cases of tie flag and head.
 std::string tie_error(bool flag, bool with_head, bool equal_head, bool with_embedding = true) {
   const TemporaryDirectory directory;
   std::string config = testing::tiny_llama_config();
-  if (flag) config.replace(config.find("\"tie_word_embeddings\": false"), 28,
-                           "\"tie_word_embeddings\": true ");
+  if (flag)
+    config.replace(config.find("\"tie_word_embeddings\": false"), 28,
+                   "\"tie_word_embeddings\": true ");
   std::vector<FileTensor> tensors = testing::tiny_llama_tensors();
   if (equal_head) tensors.back().data = tensors.front().data;
   if (!with_head) tensors.pop_back();
@@ -259,7 +309,8 @@ std::string shard_error(Change&& change) {
   const std::vector<FileTensor> second(tensors.begin() + 5, tensors.end());
   std::string index = "{\"weight_map\": {";
   for (size_t i = 0; i < tensors.size(); ++i) {
-    index += (i > 0 ? ", \"" : "\"") + tensors[i].name + "\": \"" + (i < 5 ? "a.st" : "b.st") + "\"";
+    index +=
+        (i > 0 ? ", \"" : "\"") + tensors[i].name + "\": \"" + (i < 5 ? "a.st" : "b.st") + "\"";
   }
   directory.write("config.json", testing::tiny_llama_config());
   directory.write(kIndex, index + "}}");
@@ -283,7 +334,8 @@ TEST(Checkpoint, ShardsAndIndexMustAgreeTensorByTensor) {
   EXPECT_THAT(shard_error([](const auto& d) { std::filesystem::remove(d.path() / "b.st"); }),
               HasSubstr("b.st: No such file"));
   EXPECT_THAT(shard_error([](const auto& d) {
-                replace_in(d, kIndex, "\"lm_head.weight\": \"b.st\"", "\"lm_head.weight\": \"a.st\"");
+                replace_in(d, kIndex, "\"lm_head.weight\": \"b.st\"",
+                           "\"lm_head.weight\": \"a.st\"");
               }),
               HasSubstr("a.st: tensor \"lm_head.weight\" should be in this file"));
   EXPECT_THAT(shard_error([](const auto& d) {
@@ -327,9 +379,10 @@ TEST(Checkpoint, ProgressGoesUpToTheTotalTensorByTensor) {
   device::ThreadPool pool({.threads = 2});
   const auto kernels = kernels::select_kernels(device::detect_cpu(), device::Isa::kRef);
   std::vector<LoadProgress> seen;
-  ASSERT_TRUE(load_decoder(*checkpoint, *kernels, pool, {.rows_max = 4},
-                           [&](const LoadProgress& progress) { seen.push_back(progress); })
-                  .ok());
+  ASSERT_TRUE(
+      load_decoder(*checkpoint, *kernels, pool, {.rows_max = 4}, [&](const LoadProgress& progress) {
+        seen.push_back(progress);
+      }).ok());
   ASSERT_EQ(seen.size(), 12u);
   for (size_t i = 0; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].tensors_done, i + 1);

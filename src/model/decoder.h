@@ -27,23 +27,23 @@ struct SequenceSlice {
 };
 
 struct ModelFacts {
-  std::string name;              // from the checkpoint, for /v1/models and the banner
-  std::string family;            // "llama", "qwen2", "qwen3"
-  int32_t vocabulary_size = 0;   // width of a logits row
-  int32_t context_tokens = 0;    // longest sequence the model was made for
+  std::string name;             // from the checkpoint, for /v1/models and the banner
+  std::string family;           // "llama", "qwen2", "qwen3"
+  int32_t vocabulary_size = 0;  // width of a logits row
+  int32_t context_tokens = 0;   // longest sequence the model was made for
   int32_t layers = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   uint64_t parameters = 0;
-  uint64_t weight_bytes = 0;     // as held in memory
-  std::string weight_format;     // "bf16"
+  uint64_t weight_bytes = 0;  // as held in memory
+  std::string weight_format;  // "bf16"
 };
 
 // What one step may ask of the model; buffers are sized for it at load.
 struct StepLimits {
-  int32_t rows_max = 512;         // token rows of one forward
-  int32_t logits_rows_max = 64;   // rows that want logits in one forward
-  int32_t slices_max = 64;        // sequences in one forward
+  int32_t rows_max = 512;        // token rows of one forward
+  int32_t logits_rows_max = 64;  // rows that want logits in one forward
+  int32_t slices_max = 64;       // sequences in one forward
 };
 
 class Decoder {

@@ -8,10 +8,14 @@ namespace bulkhead::model {
 
 std::string_view to_string(RopeScaling scaling) {
   switch (scaling) {
-    case RopeScaling::kNone: return "none";
-    case RopeScaling::kLinear: return "linear";
-    case RopeScaling::kLlama3: return "llama3";
-    case RopeScaling::kYarn: return "yarn";
+    case RopeScaling::kNone:
+      return "none";
+    case RopeScaling::kLinear:
+      return "linear";
+    case RopeScaling::kLlama3:
+      return "llama3";
+    case RopeScaling::kYarn:
+      return "yarn";
   }
   return "?";
 }

@@ -42,9 +42,9 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t head_dim)
 inline constexpr int32_t kLayersMax = 1024;
 inline constexpr int32_t kHeadsMax = 4096;
 inline constexpr int32_t kHeadDimMax = 1024;
-inline constexpr int32_t kWidthMax = 1 << 20;       // hidden, intermediate
+inline constexpr int32_t kWidthMax = 1 << 20;  // hidden, intermediate
 inline constexpr int32_t kVocabularyMax = 1 << 24;
-inline constexpr int32_t kContextMax = 1 << 27;     // tokens
+inline constexpr int32_t kContextMax = 1 << 27;  // tokens
 
 // Whether the output head is the embedding table.
 enum class TieRule {

@@ -65,8 +65,8 @@ size_t DenseDecoder::place_buffers(const DenseConfig& config, const StepLimits& 
 void DenseDecoder::forward(std::span<const SequenceSlice> slices, const kv::CacheView& cache,
                            std::span<float> logits) {
   begin_step(slices, cache);
-  BH_CHECK(logits.size() == static_cast<size_t>(logits_row_count_) *
-                                static_cast<size_t>(config_.vocabulary),
+  BH_CHECK(logits.size() ==
+               static_cast<size_t>(logits_row_count_) * static_cast<size_t>(config_.vocabulary),
            "one row of logits for every row that wants them");
   embed();
   compute_rotations();

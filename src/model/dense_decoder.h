@@ -21,8 +21,7 @@ class DenseDecoder final : public Decoder {
   static base::Result<std::unique_ptr<Decoder>> create(ModelFacts facts, DenseConfig config,
                                                        DenseWeights weights,
                                                        const kernels::KernelSet& kernels,
-                                                       device::ThreadPool& pool,
-                                                       StepLimits limits);
+                                                       device::ThreadPool& pool, StepLimits limits);
 
   const ModelFacts& facts() const override { return facts_; }
   const StepLimits& limits() const override { return limits_; }
@@ -39,8 +38,8 @@ class DenseDecoder final : public Decoder {
     float* gate_up;    // width 2 * intermediate
     float* cos;        // width head_dim / 2
     float* sin;
-    float* head_rows;  // [logits_rows_max][hidden]
-    TokenId* tokens;   // [rows_max]
+    float* head_rows;                 // [logits_rows_max][hidden]
+    TokenId* tokens;                  // [rows_max]
     int32_t* positions;               // [rows_max]
     int32_t* logits_rows;             // [logits_rows_max]: the rows that want logits
     kernels::AttentionSlice* slices;  // [slices_max]
@@ -49,8 +48,8 @@ class DenseDecoder final : public Decoder {
   DenseDecoder(ModelFacts facts, DenseConfig config, DenseWeights weights,
                const kernels::KernelSet& kernels, device::ThreadPool& pool, StepLimits limits,
                device::Buffer step_memory);
-  static size_t place_buffers(const DenseConfig& config, const StepLimits& limits,
-                              std::byte* base, StepBuffers* out);
+  static size_t place_buffers(const DenseConfig& config, const StepLimits& limits, std::byte* base,
+                              StepBuffers* out);
 
   void begin_step(std::span<const SequenceSlice> slices, const kv::CacheView& cache);
   void check_slice(const SequenceSlice& slice, const kv::CacheView& cache) const;

@@ -54,7 +54,10 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
         {kTokens});
     for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
     for (const std::vector<int32_t>& chunks :
-         {std::vector<int32_t>{1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, {255, 1, 1, 254}, {17}, {300, 1}}) {
+         {std::vector<int32_t>{1, 2, 3, 5, 8, 13, 21, 34, 55, 89},
+          {255, 1, 1, 254},
+          {17},
+          {300, 1}}) {
       const TestCache other(decoder.facts(), 16, kPages);
       const std::vector<float> cut = testing::all_logits(
           decoder, other,
@@ -110,7 +113,8 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
       const size_t wanted = i % 3 == 0 ? slices[i].tokens.size() : 1;
       const std::span<const float> expected =
           std::span<const float>(alone[i]).last(wanted * kVocabulary);
-      EXPECT_TRUE(same_bits(std::span<const float>(together).subspan(at, expected.size()), expected))
+      EXPECT_TRUE(
+          same_bits(std::span<const float>(together).subspan(at, expected.size()), expected))
           << "sequence " << i;
       at += expected.size();
     }

@@ -51,9 +51,9 @@ class SetBuilder {
                                      [&](const RoleName& name) { return name.role == role; });
     const bool gguf = format_ == CheckpointFormat::kGguf;
     const std::string_view base = gguf ? entry->gguf : entry->safetensors;
-    std::string name =
-        layer < 0 ? std::string(base)
-                  : fmt::format("{}.{}.{}", gguf ? "blk" : "model.layers", layer, base);
+    std::string name = layer < 0
+                           ? std::string(base)
+                           : fmt::format("{}.{}.{}", gguf ? "blk" : "model.layers", layer, base);
     set_.push_back({role, layer, std::move(name), rows, columns});
   }
 
@@ -124,13 +124,16 @@ base::Result<Tie> decide_tie(const Checkpoint& checkpoint, const ExpectedTensor&
   switch (checkpoint.config().tie) {
     case TieRule::kUntied:
       if (head_source == nullptr) {
-        return base::corrupt(fmt::format("{}: tensor \"{}\" is missing, and the configuration's "
-                                         "tie_word_embeddings is false",
-                                         checkpoint.name(), head.name));
+        return base::corrupt(
+            fmt::format("{}: tensor \"{}\" is missing, and the configuration's "
+                        "tie_word_embeddings is false",
+                        checkpoint.name(), head.name));
       }
       return Tie{};
-    case TieRule::kByPresence: return Tie{head_source == nullptr, WeightRole::kHead};
-    case TieRule::kTied: break;
+    case TieRule::kByPresence:
+      return Tie{head_source == nullptr, WeightRole::kHead};
+    case TieRule::kTied:
+      break;
   }
   if (head_source == nullptr) return Tie{true, WeightRole::kHead};
   if (embedding_source == nullptr) return Tie{true, WeightRole::kEmbedding};
@@ -148,9 +151,9 @@ base::Status check_tensor(const Checkpoint& checkpoint, const ExpectedTensor& ex
                                      shape_text(source.shape), shape_text(shape)));
   }
   if (!is_weight_type(source.type)) {
-    return base::unsupported(fmt::format(
-        "{}: tensor \"{}\" is {}; F32, F16, BF16 and GGUF's blocks can be loaded",
-        checkpoint.file_name(source), source.name, to_string(source.type)));
+    return base::unsupported(
+        fmt::format("{}: tensor \"{}\" is {}; F32, F16, BF16 and GGUF's blocks can be loaded",
+                    checkpoint.file_name(source), source.name, to_string(source.type)));
   }
   return {};
 }
@@ -180,8 +183,7 @@ std::vector<ExpectedTensor> expected_tensors(const DenseConfig& config, Checkpoi
 }
 
 base::Result<TensorMatch> match_tensors(const Checkpoint& checkpoint) {
-  std::vector<ExpectedTensor> expected =
-      expected_tensors(checkpoint.config(), checkpoint.format());
+  std::vector<ExpectedTensor> expected = expected_tensors(checkpoint.config(), checkpoint.format());
   BH_ASSIGN(const Tie tie, decide_tie(checkpoint, expected[0], expected[1]));
   TensorMatch match;
   match.tied = tie.tied;

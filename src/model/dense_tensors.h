@@ -20,12 +20,23 @@ enum class WeightRole {
   kFinalNorm,      // [hidden]
   kRopeFactors,    // [head_dim / 2]
   kAttentionNorm,  // [hidden], and so on per layer
-  kQ, kK, kV, kO,
-  kQBias, kKBias, kVBias, kOBias,
-  kQNorm, kKNorm,  // [head_dim]
+  kQ,
+  kK,
+  kV,
+  kO,
+  kQBias,
+  kKBias,
+  kVBias,
+  kOBias,
+  kQNorm,
+  kKNorm,  // [head_dim]
   kMlpNorm,
-  kGate, kUp, kDown,
-  kGateBias, kUpBias, kDownBias,
+  kGate,
+  kUp,
+  kDown,
+  kGateBias,
+  kUpBias,
+  kDownBias,
 };
 
 struct ExpectedTensor {

@@ -25,9 +25,7 @@ class ArenaCursor {
   const quant::Bf16* rows(int64_t n, int64_t k) {
     return take<quant::Bf16>(static_cast<size_t>(n * k) * sizeof(quant::Bf16));
   }
-  const float* floats(int64_t n) {
-    return take<float>(static_cast<size_t>(n) * sizeof(float));
-  }
+  const float* floats(int64_t n) { return take<float>(static_cast<size_t>(n) * sizeof(float)); }
 
  private:
   template <typename T>
@@ -91,28 +89,48 @@ class Filler {
       case WeightRole::kEmbedding:
         if (!tied_) return matrix(source, out_.embedding, {.packed = false});
         return matrix(source, out_.head.data, {});
-      case WeightRole::kHead: return matrix(source, out_.head.data, {});
-      case WeightRole::kFinalNorm: return vector(source, out_.final_norm);
-      case WeightRole::kRopeFactors: return rope_factors(source);
-      case WeightRole::kAttentionNorm: return vector(source, layer.attention_norm);
-      case WeightRole::kQ: return matrix(source, layer.qkv.data, {.interleaved_group = group});
+      case WeightRole::kHead:
+        return matrix(source, out_.head.data, {});
+      case WeightRole::kFinalNorm:
+        return vector(source, out_.final_norm);
+      case WeightRole::kRopeFactors:
+        return rope_factors(source);
+      case WeightRole::kAttentionNorm:
+        return vector(source, layer.attention_norm);
+      case WeightRole::kQ:
+        return matrix(source, layer.qkv.data, {.interleaved_group = group});
       case WeightRole::kK:
         return matrix(source, layer.qkv.data, {.row_begin = q, .interleaved_group = group});
-      case WeightRole::kV: return matrix(source, layer.qkv.data, {.row_begin = q + kv});
-      case WeightRole::kO: return matrix(source, layer.o.data, {});
-      case WeightRole::kQBias: return vector(source, layer.qkv_bias, group);
-      case WeightRole::kKBias: return vector(source, layer.qkv_bias + q, group);
-      case WeightRole::kVBias: return vector(source, layer.qkv_bias + q + kv);
-      case WeightRole::kOBias: return vector(source, layer.o_bias);
-      case WeightRole::kQNorm: return vector(source, layer.q_norm, group);
-      case WeightRole::kKNorm: return vector(source, layer.k_norm, group);
-      case WeightRole::kMlpNorm: return vector(source, layer.mlp_norm);
-      case WeightRole::kGate: return matrix(source, layer.gate_up.data, {});
-      case WeightRole::kUp: return matrix(source, layer.gate_up.data, {.row_begin = inner});
-      case WeightRole::kDown: return matrix(source, layer.down.data, {});
-      case WeightRole::kGateBias: return vector(source, layer.gate_up_bias);
-      case WeightRole::kUpBias: return vector(source, layer.gate_up_bias + inner);
-      case WeightRole::kDownBias: return vector(source, layer.down_bias);
+      case WeightRole::kV:
+        return matrix(source, layer.qkv.data, {.row_begin = q + kv});
+      case WeightRole::kO:
+        return matrix(source, layer.o.data, {});
+      case WeightRole::kQBias:
+        return vector(source, layer.qkv_bias, group);
+      case WeightRole::kKBias:
+        return vector(source, layer.qkv_bias + q, group);
+      case WeightRole::kVBias:
+        return vector(source, layer.qkv_bias + q + kv);
+      case WeightRole::kOBias:
+        return vector(source, layer.o_bias);
+      case WeightRole::kQNorm:
+        return vector(source, layer.q_norm, group);
+      case WeightRole::kKNorm:
+        return vector(source, layer.k_norm, group);
+      case WeightRole::kMlpNorm:
+        return vector(source, layer.mlp_norm);
+      case WeightRole::kGate:
+        return matrix(source, layer.gate_up.data, {});
+      case WeightRole::kUp:
+        return matrix(source, layer.gate_up.data, {.row_begin = inner});
+      case WeightRole::kDown:
+        return matrix(source, layer.down.data, {});
+      case WeightRole::kGateBias:
+        return vector(source, layer.gate_up_bias);
+      case WeightRole::kUpBias:
+        return vector(source, layer.gate_up_bias + inner);
+      case WeightRole::kDownBias:
+        return vector(source, layer.down_bias);
     }
     BH_CHECK(false, "a WeightRole outside its enumeration");
   }
@@ -133,8 +151,8 @@ class Filler {
   }
 
   base::Status vector(const TensorInfo& source, const float* place, int64_t group = 0) {
-    return converter_.vector(
-        source, group, {const_cast<float*>(place), static_cast<size_t>(source.elements)});
+    return converter_.vector(source, group,
+                             {const_cast<float*>(place), static_cast<size_t>(source.elements)});
   }
 
   base::Status rope_factors(const TensorInfo& source) {
@@ -170,8 +188,7 @@ base::Result<DenseWeights> load_dense_weights(const Checkpoint& checkpoint,
                                               const ProgressFn& progress) {
   const DenseConfig& config = checkpoint.config();
   DenseWeights out;
-  BH_ASSIGN(out.arena,
-            device::Buffer::allocate(static_cast<size_t>(arena_bytes(config, match))));
+  BH_ASSIGN(out.arena, device::Buffer::allocate(static_cast<size_t>(arena_bytes(config, match))));
   ArenaCursor arena(out.arena.data());
   place_weights(config, match.tied, arena, out);
   out.inverse_frequencies = inverse_frequencies(config.rope, config.head_dim);

@@ -1,11 +1,10 @@
 // A dense model's weights as the forward pass reads them: one arena, every matrix in packed order,
 // norms and biases in FP32.
 //
-// Threads: load_dense_weights uses `pool` and calls `progress` on the caller's thread; the result is
-// immutable.
-// Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q and K rows are
-// in half-split order whatever the file's was; every value is finite. The embedding is the head
-// matrix when tied and a plain row-major table otherwise.
+// Threads: load_dense_weights uses `pool` and calls `progress` on the caller's thread; the result
+// is immutable. Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q
+// and K rows are in half-split order whatever the file's was; every value is finite. The embedding
+// is the head matrix when tied and a plain row-major table otherwise.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,3 @@
-#include "model/families/family.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/families/family.h"
 #include "model/side_files.h"
 #include "model/testing/files.h"
 
@@ -72,7 +71,8 @@ TEST(Families, EveryRequiredDimensionIsNamedWhenItIsMissingOrOutOfRange) {
   for (const std::string key : {"hidden_size", "num_hidden_layers", "num_attention_heads",
                                 "intermediate_size", "vocab_size", "max_position_embeddings"}) {
     EXPECT_THAT(error_with("{\"" + key + "\": null}"), HasSubstr("config.json: " + key + ": miss"));
-    for (const std::string bad : {"0", "-1", "1.5", "\"16\"", "1e30", "2147483648", "true", "[1]"}) {
+    for (const std::string bad :
+         {"0", "-1", "1.5", "\"16\"", "1e30", "2147483648", "true", "[1]"}) {
       EXPECT_THAT(error_with("{\"" + key + "\": " + bad + "}"),
                   HasSubstr("config.json: " + key + ": must be a whole number"))
           << bad;
@@ -126,14 +126,13 @@ TEST(Rope, UnknownTypesAreLoadErrors) {
 }
 
 TEST(Rope, YarnWithoutItsOptionalKeysTakesTheStatedDefaults) {
-  const auto config =
-      parse(config_with(R"({"rope_scaling": {"type": "yarn",
+  const auto config = parse(config_with(R"({"rope_scaling": {"type": "yarn",
                             "original_max_position_embeddings": 16}})"));
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->rope.factor, 4.0);  // 64 / 16
   EXPECT_NEAR(config->rope.attention_factor, 0.1 * std::log(4.0) + 1.0, 1e-12);
-  const auto given = parse(config_with(
-      R"({"rope_scaling": {"type": "yarn", "factor": 8, "attention_factor": 1.25}})"));
+  const auto given = parse(
+      config_with(R"({"rope_scaling": {"type": "yarn", "factor": 8, "attention_factor": 1.25}})"));
   EXPECT_EQ(given->rope.attention_factor, 1.25);
   EXPECT_EQ(given->rope.original_context, 64);
   const auto deepseek = parse(config_with(

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include <boost/json/stream_parser.hpp>
 #include <cmath>
 
@@ -100,15 +99,14 @@ base::Result<std::optional<JsonFields>> JsonFields::object(std::string_view key)
   const boost::json::value* found = value(key);
   if (found == nullptr) return std::optional<JsonFields>{};
   if (!found->is_object()) return refuse(key, "must be an object");
-  return std::optional<JsonFields>(
-      std::in_place, fmt::format("{}: {}", where(), key), found->get_object());
+  return std::optional<JsonFields>(std::in_place, fmt::format("{}: {}", where(), key),
+                                   found->get_object());
 }
 
 base::Result<boost::json::object> parse_json_object(std::string_view name, std::string_view text) {
   boost::json::error_code ec;
   boost::json::stream_parser parser;
-  const size_t used =
-      parser.write_some(text.data(), text.size(), ec);
+  const size_t used = parser.write_some(text.data(), text.size(), ec);
   if (!ec && used < text.size()) ec = make_error_code(boost::json::error::extra_data);
   if (!ec) parser.finish(ec);
   if (ec) return base::corrupt(fmt::format("{}: byte {}: {}", name, used, ec.message()));

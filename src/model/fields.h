@@ -19,8 +19,7 @@ namespace bulkhead::model {
 
 // What is there under a key: nothing, a scalar, or something that is no scalar.
 struct NotScalar {};
-using FieldValue =
-    std::variant<std::monostate, int64_t, double, bool, std::string_view, NotScalar>;
+using FieldValue = std::variant<std::monostate, int64_t, double, bool, std::string_view, NotScalar>;
 
 struct NumberRange {
   double min;

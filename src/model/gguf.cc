@@ -25,7 +25,20 @@ constexpr uint64_t kAlignmentMax = 1u << 20;
 constexpr uint32_t kRankMax = 4;
 
 enum ValueType : uint32_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBoolean, kString, kArray, kU64, kI64, kF64, kTypeCount
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBoolean,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+  kTypeCount
 };
 
 // Reads little-endian values front to back through a window; every failure names the byte.
@@ -96,13 +109,17 @@ uint64_t smallest_bytes(uint32_t type) {
   switch (type) {
     case kU8:
     case kI8:
-    case kBoolean: return 1;
+    case kBoolean:
+      return 1;
     case kU16:
-    case kI16: return 2;
+    case kI16:
+      return 2;
     case kU32:
     case kI32:
-    case kF32: return 4;
-    default: return 8;
+    case kF32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
@@ -120,13 +137,20 @@ base::Result<int64_t> read_as(Cursor& cursor) {
 
 base::Result<int64_t> read_whole(Cursor& cursor, uint32_t type) {
   switch (type) {
-    case kU8: return read_as<uint8_t>(cursor);
-    case kI8: return read_as<int8_t>(cursor);
-    case kU16: return read_as<uint16_t>(cursor);
-    case kI16: return read_as<int16_t>(cursor);
-    case kU32: return read_as<uint32_t>(cursor);
-    case kI32: return read_as<int32_t>(cursor);
-    case kI64: return read_as<int64_t>(cursor);
+    case kU8:
+      return read_as<uint8_t>(cursor);
+    case kI8:
+      return read_as<int8_t>(cursor);
+    case kU16:
+      return read_as<uint16_t>(cursor);
+    case kI16:
+      return read_as<int16_t>(cursor);
+    case kU32:
+      return read_as<uint32_t>(cursor);
+    case kI32:
+      return read_as<int32_t>(cursor);
+    case kI64:
+      return read_as<int64_t>(cursor);
     case kBoolean: {
       BH_ASSIGN(const uint8_t value, cursor.value<uint8_t>());
       if (value > 1) return cursor.fail("a boolean that is neither 0 nor 1");
@@ -249,8 +273,8 @@ class Reader {
     if (alignment == nullptr || *alignment < 1 ||
         static_cast<uint64_t>(*alignment) > kAlignmentMax ||
         !std::has_single_bit(static_cast<uint64_t>(*alignment))) {
-      return out_.metadata.refuse(
-          "general.alignment", fmt::format("must be a power of two up to {}", kAlignmentMax));
+      return out_.metadata.refuse("general.alignment",
+                                  fmt::format("must be a power of two up to {}", kAlignmentMax));
     }
     alignment_ = static_cast<uint64_t>(*alignment);
     return {};
@@ -262,7 +286,8 @@ class Reader {
     BH_ASSIGN(tensor.name, cursor_.text(kKeyBytesMax));
     if (!base::is_valid_utf8(tensor.name)) return cursor_.fail("a tensor name that is not UTF-8");
     auto rest = read_tensor_facts(tensor);
-    if (!rest.ok()) return std::move(rest).error().within(fmt::format("tensor \"{}\"", tensor.name));
+    if (!rest.ok())
+      return std::move(rest).error().within(fmt::format("tensor \"{}\"", tensor.name));
     out_.tensors.push_back(std::move(tensor));
     return {};
   }
@@ -302,17 +327,39 @@ class Reader {
 
   base::Status set_type(uint32_t id, TensorInfo& tensor) {
     switch (id) {
-      case 0: tensor.type = TensorType::kF32; return {};
-      case 1: tensor.type = TensorType::kF16; return {};
-      case 2: tensor.type = TensorType::kQ4_0; return {};
-      case 3: tensor.type = TensorType::kQ4_1; return {};
-      case 6: tensor.type = TensorType::kQ5_0; return {};
-      case 7: tensor.type = TensorType::kQ5_1; return {};
-      case 8: tensor.type = TensorType::kQ8_0; return {};
-      case 12: tensor.type = TensorType::kQ4_K; return {};
-      case 13: tensor.type = TensorType::kQ5_K; return {};
-      case 14: tensor.type = TensorType::kQ6_K; return {};
-      case 30: tensor.type = TensorType::kBf16; return {};
+      case 0:
+        tensor.type = TensorType::kF32;
+        return {};
+      case 1:
+        tensor.type = TensorType::kF16;
+        return {};
+      case 2:
+        tensor.type = TensorType::kQ4_0;
+        return {};
+      case 3:
+        tensor.type = TensorType::kQ4_1;
+        return {};
+      case 6:
+        tensor.type = TensorType::kQ5_0;
+        return {};
+      case 7:
+        tensor.type = TensorType::kQ5_1;
+        return {};
+      case 8:
+        tensor.type = TensorType::kQ8_0;
+        return {};
+      case 12:
+        tensor.type = TensorType::kQ4_K;
+        return {};
+      case 13:
+        tensor.type = TensorType::kQ5_K;
+        return {};
+      case 14:
+        tensor.type = TensorType::kQ6_K;
+        return {};
+      case 30:
+        tensor.type = TensorType::kBf16;
+        return {};
       default:
         return base::unsupported(fmt::format(
             "{}: byte {}: type {} is not supported; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
@@ -339,21 +386,22 @@ class Reader {
               [](const TensorInfo& a, const TensorInfo& b) {
                 return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
               });
-    uint64_t expected = 0;  // where the next tensor begins, from data_begin; at most the file's size
+    uint64_t expected =
+        0;  // where the next tensor begins, from data_begin; at most the file's size
     uint64_t end = data_begin;
     for (TensorInfo& tensor : out_.tensors) {
       if (tensor.offset != expected) {
-        return place_error(tensor, fmt::format("begins at byte {} of the data, but {} is expected "
-                                               "after the one before it ({})",
-                                               tensor.offset, expected,
-                                               tensor.offset < expected ? "they overlap"
-                                                                        : "there is a hole"));
+        return place_error(
+            tensor, fmt::format("begins at byte {} of the data, but {} is expected "
+                                "after the one before it ({})",
+                                tensor.offset, expected,
+                                tensor.offset < expected ? "they overlap" : "there is a hole"));
       }
       tensor.offset += data_begin;
       if (tensor.offset > source_.size() || tensor.bytes > source_.size() - tensor.offset) {
-        return place_error(
-            tensor, fmt::format("needs {} bytes from byte {}, but the file ends at byte {}",
-                                tensor.bytes, tensor.offset, source_.size()));
+        return place_error(tensor,
+                           fmt::format("needs {} bytes from byte {}, but the file ends at byte {}",
+                                       tensor.bytes, tensor.offset, source_.size()));
       }
       end = tensor.offset + tensor.bytes;
       expected = align_up(end) - data_begin;

@@ -9,8 +9,8 @@ namespace bulkhead::model {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::GgufBuilder;
+using ::testing::HasSubstr;
 using testing::le;
 
 base::Result<GgufFile> read(const std::string& bytes) {
@@ -54,7 +54,8 @@ TEST(Gguf, ValuesOfEveryTypeAreRead) {
 
 TEST(Gguf, TensorsHaveTheirShapeReversedAndOffsetsFromTheFileStart) {
   GgufBuilder builder;
-  builder.tensor("a", {4, 3}, 0, std::string(48, 'a')).tensor("b", {32, 2}, 2, std::string(36, 'b'));
+  builder.tensor("a", {4, 3}, 0, std::string(48, 'a'))
+      .tensor("b", {32, 2}, 2, std::string(36, 'b'));
   const std::string bytes = builder.bytes();
   const auto file = read(bytes);
   ASSERT_TRUE(file.ok()) << file.error().message;

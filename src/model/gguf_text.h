@@ -9,7 +9,8 @@
 
 namespace bulkhead::model {
 
-// Moves the vocabulary out of `metadata` (it is large) into `text` and adds end ids to `generation`.
+// Moves the vocabulary out of `metadata` (it is large) into `text` and adds end ids to
+// `generation`.
 base::Status take_gguf_text(GgufMetadata& metadata, TextSource& text,
                             GenerationDefaults& generation);
 

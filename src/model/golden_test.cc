@@ -10,10 +10,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "model/safetensors.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
-
-#include "model/safetensors.h"
 
 namespace bulkhead::model {
 namespace {
@@ -84,15 +83,15 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
     const ModelFacts& facts = model.decoder->facts();
     const auto total = static_cast<int32_t>(golden.ids.size());
     const testing::TestCache cache(facts, 16, 8);
-    const testing::TestSequence sequence = {
-        .tokens = golden.ids, .pages = testing::scattered_pages(total, 16, 8)};
+    const testing::TestSequence sequence = {.tokens = golden.ids,
+                                            .pages = testing::scattered_pages(total, 16, 8)};
     const std::vector<float> logits =
         testing::all_logits(*model.decoder, cache, sequence, {kPromptTokens, 1});
     // The matrix unit rounds activations to BF16 (kernels/gemm.h).
     const bool tiles = isa == device::Isa::kAmx;
     const float gap = relative_gap(logits, golden.rounded);
-    fmt::print("{} {}: {:.1e} of the largest logit\n", GetParam().directory,
-               device::to_string(isa), gap);
+    fmt::print("{} {}: {:.1e} of the largest logit\n", GetParam().directory, device::to_string(isa),
+               gap);
     EXPECT_LE(gap, tiles ? 3e-2f : 1e-3f);
     EXPECT_LE(relative_gap(logits, golden.plain), 3e-2f);
     const auto vocabulary = static_cast<size_t>(facts.vocabulary_size);
@@ -104,14 +103,15 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, GoldenLogits,
-    ::testing::Values(Case{"llama", ""}, Case{"llama", "model.gguf"}, Case{"llama_odd", ""},
-                      Case{"qwen2", ""}, Case{"qwen2", "model.gguf"}, Case{"qwen2_yarn", ""},
-                      Case{"qwen3", ""}, Case{"qwen3", "model.gguf"}),
-    [](const auto& param) {
-      return param.param.directory + (param.param.file.empty() ? "_safetensors" : "_gguf");
-    });
+INSTANTIATE_TEST_SUITE_P(Models, GoldenLogits,
+                         ::testing::Values(Case{"llama", ""}, Case{"llama", "model.gguf"},
+                                           Case{"llama_odd", ""}, Case{"qwen2", ""},
+                                           Case{"qwen2", "model.gguf"}, Case{"qwen2_yarn", ""},
+                                           Case{"qwen3", ""}, Case{"qwen3", "model.gguf"}),
+                         [](const auto& param) {
+                           return param.param.directory +
+                                  (param.param.file.empty() ? "_safetensors" : "_gguf");
+                         });
 
 TEST(GoldenFormats, AGgufFileGivesTheSameBitsAsItsSafetensorsTwin) {
   for (const char* name : {"llama", "qwen2", "qwen3"}) {
@@ -123,8 +123,8 @@ TEST(GoldenFormats, AGgufFileGivesTheSameBitsAsItsSafetensorsTwin) {
       ASSERT_NE(model.decoder, nullptr);
       const testing::TestCache cache(model.decoder->facts(), 16, 4);
       logits.push_back(testing::all_logits(
-          *model.decoder, cache,
-          {.tokens = testing::random_tokens(40, 160, 5), .pages = {0, 1, 2}}, {40}));
+          *model.decoder, cache, {.tokens = testing::random_tokens(40, 160, 5), .pages = {0, 1, 2}},
+          {40}));
     }
     // llama's RoPE divisors were rounded to FP32 in the GGUF file, the only difference there is.
     if (std::string_view(name) == "llama") {

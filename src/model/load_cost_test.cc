@@ -1,4 +1,5 @@
-// What loading the real small model costs in memory. A process of its own: the peak is the process's.
+// What loading the real small model costs in memory. A process of its own: the peak is the
+// process's.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace bulkhead::model {
 namespace {
 
 uint64_t peak_bytes() {
-  struct rusage usage {};
+  struct rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }

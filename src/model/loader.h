@@ -1,11 +1,11 @@
 // Turns an opened checkpoint into a running decoder: checks that expected and present tensors match
 // one to one, then converts, packs and places each weight once.
 //
-// Threads: load_decoder runs on the caller's thread and uses `pool` meanwhile; the progress callback
-// is called on the caller's thread.
-// Invariants: nothing is allocated for weights before every tensor's name, shape and type has been
-// matched; beyond the arena, loading holds a bounded buffer per worker (under 1 MiB each for usual
-// widths), so that peak memory stays under 1.15 times the packed weights.
+// Threads: load_decoder runs on the caller's thread and uses `pool` meanwhile; the progress
+// callback is called on the caller's thread. Invariants: nothing is allocated for weights before
+// every tensor's name, shape and type has been matched; beyond the arena, loading holds a bounded
+// buffer per worker (under 1 MiB each for usual widths), so that peak memory stays under 1.15 times
+// the packed weights.
 #pragma once
 
 #include <cstdint>

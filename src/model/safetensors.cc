@@ -134,8 +134,8 @@ class HeaderSink final : public EventSink {
 
   bool on_array_end(size_t count, error_code& ec) {
     if (place_ == Place::kOffsets && count != 2) {
-      return refuse(ec, fmt::format("tensor \"{}\": data_offsets has {} numbers, not 2", name_,
-                                    count));
+      return refuse(ec,
+                    fmt::format("tensor \"{}\": data_offsets has {} numbers, not 2", name_, count));
     }
     place_ = Place::kEntry;
     return true;
@@ -336,11 +336,11 @@ base::Status check_coverage(const ByteSource& source, uint64_t data_begin,
   }
   const uint64_t data_bytes = source.size() - data_begin;
   if (expected != data_bytes) {
-    return base::corrupt(fmt::format("{}: the tensors end at byte {} of the data, which has {} "
-                                     "bytes ({})",
-                                     source.name(), expected, data_bytes,
-                                     expected > data_bytes ? "the file is cut short"
-                                                           : "the rest belongs to no tensor"));
+    return base::corrupt(fmt::format(
+        "{}: the tensors end at byte {} of the data, which has {} "
+        "bytes ({})",
+        source.name(), expected, data_bytes,
+        expected > data_bytes ? "the file is cut short" : "the rest belongs to no tensor"));
   }
   return {};
 }
@@ -432,9 +432,9 @@ base::Status check_shard(const ShardIndex& index, std::string_view index_name, u
   size_t promised = 0;
   for (const auto& [tensor, place] : index.tensors) promised += place == file ? 1 : 0;
   for (const TensorInfo& tensor : tensors) {
-    const auto entry = std::lower_bound(
-        index.tensors.begin(), index.tensors.end(), tensor.name,
-        [](const auto& a, const std::string& b) { return a.first < b; });
+    const auto entry =
+        std::lower_bound(index.tensors.begin(), index.tensors.end(), tensor.name,
+                         [](const auto& a, const std::string& b) { return a.first < b; });
     if (entry == index.tensors.end() || entry->first != tensor.name || entry->second != file) {
       return base::corrupt(fmt::format("{}: tensor \"{}\" is in this file, but {} does not say so",
                                        index.files[file], tensor.name, index_name));

@@ -9,19 +9,17 @@ namespace bulkhead::model {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::FileTensor;
+using ::testing::HasSubstr;
 
 base::Result<std::vector<TensorInfo>> read(const std::string& bytes) {
-  const auto source =
-      memory_source("w.safetensors", std::as_bytes(std::span<const char>(bytes)));
+  const auto source = memory_source("w.safetensors", std::as_bytes(std::span<const char>(bytes)));
   return read_safetensors(*source, 7);
 }
 
 // The error of a file with this header and `data_bytes` bytes of data.
 std::string error_of(std::string_view header, size_t data_bytes) {
-  const auto result =
-      read(testing::safetensors_with_header(header, std::string(data_bytes, 'x')));
+  const auto result = read(testing::safetensors_with_header(header, std::string(data_bytes, 'x')));
   return result.ok() ? "no error" : result.error().message;
 }
 
@@ -74,7 +72,8 @@ TEST(Safetensors, EveryTruncationIsAnError) {
 }
 
 TEST(Safetensors, AHeaderLengthBeyondTheFileIsRefusedBeforeAnythingIsRead) {
-  for (const uint64_t length : {uint64_t{3}, uint64_t{100'000'001}, ~uint64_t{0}, ~uint64_t{0} - 7}) {
+  for (const uint64_t length :
+       {uint64_t{3}, uint64_t{100'000'001}, ~uint64_t{0}, ~uint64_t{0} - 7}) {
     const auto result = read(testing::le(length) + "{}");
     ASSERT_FALSE(result.ok());
     EXPECT_THAT(result.error().message, HasSubstr("w.safetensors: byte 0: the header claims"));
@@ -137,8 +136,7 @@ TEST(Safetensors, SizesThatDoNotAgreeAreErrorsThatNameTheTensor) {
   EXPECT_THAT(error_of(offsets("[2,3]", "[0,24]"), 20), HasSubstr("cut short"));
   EXPECT_THAT(error_of(offsets("[2,3]", "[0,24]"), 28), HasSubstr("belongs to no tensor"));
   EXPECT_THAT(error_of(offsets("[2,3]", "[4,28]"), 28), HasSubstr("there is a hole"));
-  EXPECT_THAT(error_of(offsets("[1]", "[18446744073709551612,0]"), 28),
-              HasSubstr("data_offsets"));
+  EXPECT_THAT(error_of(offsets("[1]", "[18446744073709551612,0]"), 28), HasSubstr("data_offsets"));
 }
 
 TEST(Safetensors, OverlapAndDoubleNamesAreErrors) {
@@ -147,8 +145,7 @@ TEST(Safetensors, OverlapAndDoubleNamesAreErrors) {
   EXPECT_THAT(error_of("{" + a + "," + b + "}", 12),
               AllOf(HasSubstr("tensor \"b\""), HasSubstr("they overlap")));
   const std::string again = entry("a", R"("dtype":"U8","shape":[8],"data_offsets":[8,16])");
-  EXPECT_THAT(error_of("{" + a + "," + again + "}", 16),
-              HasSubstr("tensor \"a\" is listed twice"));
+  EXPECT_THAT(error_of("{" + a + "," + again + "}", 16), HasSubstr("tensor \"a\" is listed twice"));
 }
 
 std::string index_error(std::string_view text) {
@@ -159,7 +156,8 @@ std::string index_error(std::string_view text) {
 TEST(ShardIndex, FilesAreSortedAndTensorsPointAtThem) {
   const auto result = parse_shard_index(
       "index.json",
-      R"({"metadata":{"total_size":1.5e3,"x":[{"weight_map":{}}]},"weight_map":{"b":"2","a":"1","c":"2"}})");
+      R"({"metadata":{"total_size":1.5e3,"x":[{"weight_map":{}}]},
+          "weight_map":{"b":"2","a":"1","c":"2"}})");
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_EQ(result->files, (std::vector<std::string>{"1", "2"}));
   ASSERT_EQ(result->tensors.size(), 3u);
@@ -168,7 +166,8 @@ TEST(ShardIndex, FilesAreSortedAndTensorsPointAtThem) {
 }
 
 TEST(ShardIndex, ShardNamesCannotLeaveTheDirectory) {
-  for (const std::string_view name : {"../w", "/etc/passwd", "a/b", "", ".", "..", "a\\\\b", "a\\u0000b"}) {
+  for (const std::string_view name :
+       {"../w", "/etc/passwd", "a/b", "", ".", "..", "a\\\\b", "a\\u0000b"}) {
     EXPECT_THAT(index_error(R"({"weight_map":{"t":")" + std::string(name) + "\"}}"),
                 AllOf(HasSubstr("tensor \"t\""), HasSubstr("plain file name")))
         << name;

@@ -12,7 +12,8 @@
 
 namespace bulkhead::model {
 
-// config.json: its family's DenseConfig, and the end-of-sequence ids it names (added to `generation`).
+// config.json: its family's DenseConfig, and the end-of-sequence ids it names (added to
+// `generation`).
 base::Result<DenseConfig> parse_config(std::string_view text, GenerationDefaults& generation);
 
 // generation_config.json: fills `generation` (end ids are added to those there).

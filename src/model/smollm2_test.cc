@@ -55,8 +55,8 @@ std::vector<TokenId> greedy(Decoder& decoder, const std::vector<TokenId>& prompt
     const SequenceSlice slice = sequence.slice(count, LogitsFor::kLast);
     decoder.forward({&slice, 1}, cache.view(), logits);
     sequence.done += count;
-    out.push_back(static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) -
-                                       logits.begin()));
+    out.push_back(
+        static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
     sequence.tokens.push_back(out.back());
   }
   return out;
@@ -72,8 +72,8 @@ TEST(SmolLm2, GreedyIdsEqualTheReferenceUpToTheFirstStepWithoutAClearLead) {
     SCOPED_TRACE(std::string(device::to_string(isa)));
     // What the BF16 cache can move a lead by; the matrix unit rounds activations as well.
     const double clear_lead = isa == device::Isa::kAmx ? 0.5 : 0.1;
-    const testing::LoadedModel model = testing::load_model(
-        path, isa, {.rows_max = 128, .logits_rows_max = 1, .slices_max = 1});
+    const testing::LoadedModel model =
+        testing::load_model(path, isa, {.rows_max = 128, .logits_rows_max = 1, .slices_max = 1});
     ASSERT_NE(model.decoder, nullptr);
     size_t compared = 0;
     for (const GreedyCase& entry : cases) {

@@ -13,10 +13,30 @@
 namespace bulkhead::model {
 
 enum class TensorType : uint8_t {
-  kF32, kF16, kBf16,                                              // what weights may be
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K,         // and, in GGUF, these blocks
-  kF64, kF8E4M3, kF8E5M2, kF8E8M0, kI64, kI32, kI16, kI8,         // sized, never loaded
-  kU64, kU32, kU16, kU8, kBool,
+  kF32,
+  kF16,
+  kBf16,  // what weights may be
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,  // and, in GGUF, these blocks
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kI64,
+  kI32,
+  kI16,
+  kI8,  // sized, never loaded
+  kU64,
+  kU32,
+  kU16,
+  kU8,
+  kBool,
 };
 
 std::string_view to_string(TensorType type);  // "F32", "Q4_K", "BOOL"

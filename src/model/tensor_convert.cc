@@ -27,7 +27,8 @@ uint64_t bytes_of(TensorType type, int64_t elements) {
 bool is_finite(quant::Bf16 value) { return (value & 0x7f80u) != 0x7f80u; }
 
 base::Error not_finite(const Checkpoint& checkpoint, const TensorInfo& tensor, int64_t element) {
-  const int64_t unit_begin = element / unit_of(tensor.type).elements * unit_of(tensor.type).elements;
+  const int64_t unit_begin =
+      element / unit_of(tensor.type).elements * unit_of(tensor.type).elements;
   return base::corrupt(fmt::format(
       "{}: byte {}: tensor \"{}\": element {} is not finite in BF16", checkpoint.file_name(tensor),
       tensor.offset + bytes_of(tensor.type, unit_begin), tensor.name, element));
@@ -95,14 +96,15 @@ base::Status TensorConverter::matrix(const TensorInfo& source, const MatrixTarge
   const int64_t step = target.interleaved_group > 0
                            ? std::lcm(target.interleaved_group, kernels::kPanelColumns)
                            : kernels::kPanelColumns;
-  const int64_t chunk_rows = std::max<int64_t>(1, kChunkElements / columns_of(source) / step) * step;
+  const int64_t chunk_rows =
+      std::max<int64_t>(1, kChunkElements / columns_of(source) / step) * step;
   const int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   std::mutex mutex;
   base::Status failure;
   pool_.run(static_cast<size_t>(chunks), [&](size_t chunk, unsigned worker) {
     const int64_t row = static_cast<int64_t>(chunk) * chunk_rows;
-    base::Status status = place_rows(source, row, std::min(chunk_rows, rows - row), target,
-                                     workspaces_[worker]);
+    base::Status status =
+        place_rows(source, row, std::min(chunk_rows, rows - row), target, workspaces_[worker]);
     if (status.ok()) return;
     const std::lock_guard lock(mutex);
     if (failure.ok()) failure = std::move(status);
@@ -120,8 +122,7 @@ base::Status TensorConverter::vector(const TensorInfo& source, int64_t interleav
   for (size_t i = 0; i < out.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     if (!std::isfinite(space.floats[i])) return not_finite(checkpoint_, source, index);
-    const int64_t place =
-        interleaved_group > 0 ? half_split_row(index, interleaved_group) : index;
+    const int64_t place = interleaved_group > 0 ? half_split_row(index, interleaved_group) : index;
     out[static_cast<size_t>(place)] = space.floats[i];
   }
   return {};

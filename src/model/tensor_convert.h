@@ -2,7 +2,8 @@
 //
 // Threads: one call at a time; chunks are converted on the pool's workers.
 // Invariants: at most one chunk per worker is held (kChunkElements, or one row where a row is
-// longer); a value that is not finite, or becomes so in BF16, is an error that names tensor and byte.
+// longer); a value that is not finite, or becomes so in BF16, is an error that names tensor and
+// byte.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/spin.h"
+
 namespace bulkhead::router {
 
 Inbox::Inbox(uint32_t live_max) : live_max_(live_max) {
@@ -78,9 +80,7 @@ void Inbox::wait(std::chrono::nanoseconds timeout) {
   constexpr int kSpins = 2000;
   for (int i = 0; i < kSpins; ++i) {
     if (pending_.load(std::memory_order_acquire)) return;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    base::cpu_relax();
   }
   std::unique_lock lock(mutex_);
   arrived_.wait_for(lock, timeout, [this] { return pending_.load(std::memory_order_relaxed); });

@@ -14,15 +14,21 @@ constexpr Transition to(S state) { return {Verdict::kMove, state}; }
 constexpr size_t kStates = 6;
 constexpr size_t kEvents = 9;
 
+constexpr Transition kPre = to(S::kPrefilling);
+constexpr Transition kTra = to(S::kTransferring);
+constexpr Transition kDec = to(S::kDecoding);
+constexpr Transition kDrain = to(S::kDraining);
+constexpr Transition kDone = to(S::kDone);
+
 // clang-format off
 constexpr Transition kTable[kStates][kEvents] = {
-  //                admitted             offered                accepted          ended             failed            cancelled         deadline          shutdown          released
-  /* queued       */ {to(S::kPrefilling), kNo,                   kNo,              kNo,              kNo,              to(S::kDone),     to(S::kDone),     to(S::kDone),     kNo},
-  /* prefilling   */ {kNo,                to(S::kTransferring),  kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
-  /* transferring */ {kNo,                kNo,                   to(S::kDecoding), kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
-  /* decoding     */ {kNo,                kNo,                   kNo,              to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), to(S::kDraining), kNo},
-  /* draining     */ {kNo,                kNo,                   kNo,              kLate,            kLate,            kLate,            kLate,            kLate,            to(S::kDone)},
-  /* done         */ {kNo,                kNo,                   kNo,              kNo,              kNo,              kLate,            kLate,            kLate,            kNo},
+  //                   admit   offer   accept  end     fail    cancel  expire  shut    release
+  /* queued       */ {   kPre,   kNo,    kNo,    kNo,    kNo,    kDone,  kDone,  kDone,  kNo},
+  /* prefilling   */ {   kNo,    kTra,   kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kNo},
+  /* transferring */ {   kNo,    kNo,    kDec,   kNo,    kDrain, kDrain, kDrain, kDrain, kNo},
+  /* decoding     */ {   kNo,    kNo,    kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kNo},
+  /* draining     */ {   kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kLate,  kLate,  kDone},
+  /* done         */ {   kNo,    kNo,    kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kNo},
 };
 // clang-format on
 

@@ -53,7 +53,7 @@ FILTERS = [
     "safe", "e", "wordcount", "urlencode", "groupby('v')", "list | first", "list | tojson",
     "sort(reverse=true)", "tojson(sort_keys=true)", "tojson(ensure_ascii=true)",
     "tojson(separators=(',', ':'))", "format(1)", "round(1)", "round(0, 'ceil')", "int(base=16)",
-    "trim('Hab')", "attr('upper')", "filesizeformat",
+    "trim('Hab')", "filesizeformat",
 ]
 LAZY = ("items", "map", "select", "reject", "batch", "slice", "unique", "reverse")
 METHODS = ["upper()", "lower()", "strip()", "lstrip('H ')", "rstrip()", "split()", "split('l')",

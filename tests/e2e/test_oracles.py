@@ -1,6 +1,7 @@
 """The standing oracles: SOLO, FOLD, CONSERVE, ALIVE."""
 
-from harness import (Case, call, chat, complete, idle, metrics, open_request, stream, together, wait_until)
+from harness import (Case, call, chat, complete, headers_for, idle, metrics, open_request, stream, together,
+                     wait_until)
 
 CHAT = "/v1/chat/completions"
 TOPICS = ["the sea", "bread", "a clock", "mountains", "music", "rain", "a library", "trains"]
@@ -110,7 +111,6 @@ class Alive(Case):
 
     def test_the_same_client_request_id_does_not_cross_answers(self):
         texts = [complete(self.server, f"{i} {i} {i}", temperature=0, max_tokens=6).text for i in range(8)]
-        from harness import headers_for
         headers = headers_for(self.server, {"x-request-id": "constant"})
         jobs = [lambda i=i: call(self.server, "POST", "/v1/completions",
                                  {"prompt": f"{i} {i} {i}", "temperature": 0, "max_tokens": 6}, headers=headers).text

@@ -28,7 +28,8 @@ void check_config(std::string_view text) {
     BH_CHECK(id >= 0 && id < config->vocabulary, "an end id");
   }
   if (config->layers > kLayersRead) return;
-  BH_CHECK(!expected_tensors(*config, CheckpointFormat::kSafetensors).empty(), "a model of nothing");
+  BH_CHECK(!expected_tensors(*config, CheckpointFormat::kSafetensors).empty(),
+           "a model of nothing");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What all dense families read from a configuration in the same way.
 //
-// Threads: pure functions. Invariant: what is returned keeps dense_config.h's invariants; the biases,
-// norms and row order that tell families apart are left at their defaults.
+// Threads: pure functions. Invariant: what is returned keeps dense_config.h's invariants; the
+// biases, norms and row order that tell families apart are left at their defaults.
 #pragma once
 
 #include <string_view>

@@ -83,9 +83,9 @@ base::Status read_rope(const ArchitectureFields& fields, const DenseConfig& conf
   BH_ASSIGN(const std::string type, fields.text_or("rope.scaling.type", "none"));
   if (type == "none") return {};
   if (type != "linear" && type != "yarn") {
-    return fields.unsupported("rope.scaling.type",
-                              fmt::format("\"{}\" is not supported; none, linear and yarn are",
-                                          type.substr(0, 64)));
+    return fields.unsupported(
+        "rope.scaling.type",
+        fmt::format("\"{}\" is not supported; none, linear and yarn are", type.substr(0, 64)));
   }
   BH_ASSIGN(rope.factor, fields.number("rope.scaling.factor", {1e-3, 1e6}));
   rope.scaling = type == "linear" ? RopeScaling::kLinear : RopeScaling::kYarn;
@@ -102,20 +102,19 @@ base::Status read_heads(const ArchitectureFields& fields, DenseConfig& out) {
   BH_ASSIGN(out.heads, fields.dimension("attention.head_count", kHeadsMax));
   BH_ASSIGN(out.kv_heads, fields.dimension_or("attention.head_count_kv", kHeadsMax, out.heads));
   if (out.heads % out.kv_heads != 0) {
-    return fields.refuse("attention.head_count_kv",
-                         fmt::format("{} does not divide the {} attention heads", out.kv_heads,
-                                     out.heads));
+    return fields.refuse(
+        "attention.head_count_kv",
+        fmt::format("{} does not divide the {} attention heads", out.kv_heads, out.heads));
   }
   if (!fields.has("attention.key_length") && out.hidden % out.heads != 0) {
     return fields.refuse("attention.key_length",
                          "missing, and attention.head_count does not divide embedding_length");
   }
-  BH_ASSIGN(out.head_dim, fields.dimension_or("attention.key_length", kHeadDimMax,
-                                              out.hidden / out.heads));
+  BH_ASSIGN(out.head_dim,
+            fields.dimension_or("attention.key_length", kHeadDimMax, out.hidden / out.heads));
   if (out.head_dim % 2 != 0 || out.head_dim > kHeadDimMax) {
-    return fields.refuse("attention.key_length",
-                         fmt::format("{} is not an even number up to {}", out.head_dim,
-                                     kHeadDimMax));
+    return fields.refuse("attention.key_length", fmt::format("{} is not an even number up to {}",
+                                                             out.head_dim, kHeadDimMax));
   }
   BH_ASSIGN(const int32_t value_dim,
             fields.dimension_or("attention.value_length", kHeadDimMax, out.head_dim));

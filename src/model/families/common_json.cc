@@ -43,8 +43,7 @@ base::Status read_yarn(const JsonFields& fields, int32_t context, RopeConfig& ro
   const double derived = mscale != 0.0 && all_dim != 0.0
                              ? yarn_gain(rope.factor, mscale) / yarn_gain(rope.factor, all_dim)
                              : yarn_gain(rope.factor, 1.0);
-  BH_ASSIGN(rope.attention_factor,
-            fields.number_or("attention_factor", kPositiveRange, derived));
+  BH_ASSIGN(rope.attention_factor, fields.number_or("attention_factor", kPositiveRange, derived));
   return {};
 }
 
@@ -95,8 +94,8 @@ base::Status refuse_unsupported(const JsonFields& config) {
   }
   BH_ASSIGN(const std::string activation, config.text_or("hidden_act", "silu"));
   if (activation != "silu" && activation != "swish") {
-    return config.unsupported("hidden_act", fmt::format("\"{}\" is not supported; silu is",
-                                                        activation.substr(0, 64)));
+    return config.unsupported(
+        "hidden_act", fmt::format("\"{}\" is not supported; silu is", activation.substr(0, 64)));
   }
   BH_ASSIGN(const bool window, config.flag_or("use_sliding_window", false));
   if (window) return config.unsupported("use_sliding_window", "only false is supported");
@@ -126,21 +125,21 @@ base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFi
   BH_ASSIGN(out.vocabulary, config.dimension("vocab_size", kVocabularyMax));
   BH_ASSIGN(out.context, config.dimension("max_position_embeddings", kContextMax));
   if (out.heads % out.kv_heads != 0) {
-    return config.refuse("num_key_value_heads",
-                         fmt::format("{} does not divide the {} attention heads", out.kv_heads,
-                                     out.heads));
+    return config.refuse(
+        "num_key_value_heads",
+        fmt::format("{} does not divide the {} attention heads", out.kv_heads, out.heads));
   }
   const bool divides = out.hidden % out.heads == 0;
   if (!config.has("head_dim") && defaults.head_dim == 0 && !divides) {
-    return config.refuse("head_dim", "missing, and num_attention_heads does not divide hidden_size");
+    return config.refuse("head_dim",
+                         "missing, and num_attention_heads does not divide hidden_size");
   }
-  BH_ASSIGN(out.head_dim,
-            config.dimension_or("head_dim", kHeadDimMax,
-                                defaults.head_dim != 0 ? defaults.head_dim
-                                                       : out.hidden / out.heads));
+  BH_ASSIGN(out.head_dim, config.dimension_or(
+                              "head_dim", kHeadDimMax,
+                              defaults.head_dim != 0 ? defaults.head_dim : out.hidden / out.heads));
   if (out.head_dim % 2 != 0 || out.head_dim > kHeadDimMax) {
-    return config.refuse("head_dim", fmt::format("{} is not an even number up to {}", out.head_dim,
-                                                 kHeadDimMax));
+    return config.refuse(
+        "head_dim", fmt::format("{} is not an even number up to {}", out.head_dim, kHeadDimMax));
   }
   BH_ASSIGN(const double eps, config.number_or("rms_norm_eps", {0.0, 1.0}, 1e-6));
   out.rms_eps = static_cast<float>(eps);

@@ -181,7 +181,7 @@ std::string GgufBuilder::bytes() const {
   return out + data_;
 }
 
-GgufBuilder tiny_llama_gguf() {
+GgufBuilder tiny_llama_gguf(std::string_view down_q8_0) {
   std::vector<std::string> tokens;
   for (uint64_t i = 0; i < kVocabulary; ++i) tokens.push_back(fmt::format("t{}", i));
   GgufBuilder out;
@@ -196,12 +196,13 @@ GgufBuilder tiny_llama_gguf() {
       .text("tokenizer.ggml.model", "gpt2")
       .texts("tokenizer.ggml.tokens", tokens)
       .u32("tokenizer.ggml.eos_token_id", 2);
+  constexpr uint32_t kQ8_0 = 8;
   constexpr uint32_t kBf16 = 30;
   const std::vector<std::string> names = {
-      "token_embd.weight",      "blk.0.attn_norm.weight", "blk.0.attn_q.weight",
-      "blk.0.attn_k.weight",    "blk.0.attn_v.weight",    "blk.0.attn_output.weight",
-      "blk.0.ffn_norm.weight",  "blk.0.ffn_gate.weight",  "blk.0.ffn_up.weight",
-      "blk.0.ffn_down.weight",  "output_norm.weight",     "output.weight"};
+      "token_embd.weight",     "blk.0.attn_norm.weight", "blk.0.attn_q.weight",
+      "blk.0.attn_k.weight",   "blk.0.attn_v.weight",    "blk.0.attn_output.weight",
+      "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight",  "blk.0.ffn_up.weight",
+      "blk.0.ffn_down.weight", "output_norm.weight",     "output.weight"};
   const std::vector<FileTensor> tensors = tiny_llama_tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::vector<uint64_t> dims(tensors[i].shape.rbegin(), tensors[i].shape.rend());
@@ -215,7 +216,8 @@ GgufBuilder tiny_llama_gguf() {
         data.replace(r * row_bytes, row_bytes, tensors[i].data, from * row_bytes, row_bytes);
       }
     }
-    out.tensor(names[i], dims, kBf16, data);
+    const bool replaced = names[i] == "blk.0.ffn_down.weight" && !down_q8_0.empty();
+    out.tensor(names[i], dims, replaced ? kQ8_0 : kBf16, replaced ? down_q8_0 : data);
   }
   return out;
 }

@@ -46,8 +46,8 @@ std::string safetensors_bytes(const std::vector<FileTensor>& tensors);
 std::string safetensors_header(const std::vector<FileTensor>& tensors);
 std::string safetensors_with_header(std::string_view header, std::string_view data);
 
-// A one-layer llama (hidden 16, 2 heads of 8, 1 kv head, intermediate 32, vocabulary 20, untied) with
-// seeded BF16 weights: its tensors, and its config.json.
+// A one-layer llama (hidden 16, 2 heads of 8, 1 kv head, intermediate 32, vocabulary 20, untied)
+// with seeded BF16 weights: its tensors, and its config.json.
 std::vector<FileTensor> tiny_llama_tensors();
 std::string tiny_llama_config();
 
@@ -87,7 +87,8 @@ std::string le(T value) {
 }
 std::string gguf_string(std::string_view text);
 
-// The tiny llama as GGUF metadata and F32 tensors (Q and K rows interleaved as the format wants).
-GgufBuilder tiny_llama_gguf();
+// The tiny llama as GGUF metadata and BF16 tensors (Q and K rows interleaved as the format wants);
+// `down_q8_0` replaces the MLP's down matrix by 16 blocks of Q8_0.
+GgufBuilder tiny_llama_gguf(std::string_view down_q8_0 = {});
 
 }  // namespace bulkhead::model::testing

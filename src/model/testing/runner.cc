@@ -51,10 +51,11 @@ TestCache::TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages
 }
 
 SequenceSlice TestSequence::slice(int32_t count, LogitsFor logits) const {
-  return {.tokens = std::span(tokens).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
-          .position = done,
-          .pages = pages,
-          .logits = logits};
+  return {
+      .tokens = std::span(tokens).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
+      .position = done,
+      .pages = pages,
+      .logits = logits};
 }
 
 std::vector<float> all_logits(Decoder& decoder, const TestCache& cache, TestSequence sequence,
