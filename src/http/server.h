@@ -62,7 +62,8 @@ class ResponseWriter {
   virtual void finish() = 0;
 
   // Called once, on the I/O thread, when the client disconnects or is cut off before finish();
-  // called at once if that has happened already. Not called after a complete response.
+  // called at once if that has happened already. Not called after a complete response. Hold the
+  // writer weakly in it: a writer owned by its own callback is never dropped.
   virtual void on_abort(std::function<void()> callback) = 0;
 };
 

@@ -154,9 +154,8 @@ std::string index_error(std::string_view text) {
 }
 
 TEST(ShardIndex, FilesAreSortedAndTensorsPointAtThem) {
-  const auto result = parse_shard_index(
-      "index.json",
-      R"({"metadata":{"total_size":1.5e3,"x":[{"weight_map":{}}]},
+  const auto result = parse_shard_index("index.json",
+                                        R"({"metadata":{"total_size":1.5e3,"x":[{"weight_map":{}}]},
           "weight_map":{"b":"2","a":"1","c":"2"}})");
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_EQ(result->files, (std::vector<std::string>{"1", "2"}));

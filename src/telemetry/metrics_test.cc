@@ -6,7 +6,7 @@ namespace bulkhead::telemetry {
 namespace {
 
 TEST(Metrics, CountersCarryCommonAndOwnLabels) {
-  Registry registry({{"model_name", "m"}});
+  Registry registry(Labels{{"model_name", "m"}});
   registry.counter("a_total", "A.", {{"cause", "x\"y"}}).add(3);
   EXPECT_EQ(registry.expose(),
             "# HELP a_total A.\n# TYPE a_total counter\n"

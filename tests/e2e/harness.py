@@ -1,7 +1,8 @@
 """The server under test and small HTTP helpers, standard library only.
 
-BULKHEAD_URL names a running server; otherwise BULKHEAD_BIN (default: the newest build/*/bin/bulkhead)
-is started on a free loopback port with BULKHEAD_MODEL (default: the fetched SmolLM2).
+BULKHEAD_URL names a running server; otherwise BULKHEAD_BIN (default: the newest
+build/*/bin/bulkhead) is started on a free loopback port with BULKHEAD_MODEL (default: the fetched
+SmolLM2).
 """
 
 import concurrent.futures
@@ -94,7 +95,7 @@ class Server:
 
 
 class RunningServer(Server):
-    def __init__(self, url):  # noqa: the process is somebody else's
+    def __init__(self, url):
         parts = urllib.parse.urlparse(url)
         self.host, self.port = parts.hostname, parts.port or 80
         self.key = os.environ.get("BULKHEAD_API_KEY")
@@ -156,7 +157,8 @@ class Stream:
         self.events = events
         self.done = bool(events) and events[-1] == "[DONE]"
         self.chunks = [json.loads(event) for event in events if event != "[DONE]"]
-        self.text, self.finish_reason, self.stop_reason, self.usage, self.error = "", None, None, None, None
+        self.text = ""
+        self.finish_reason = self.stop_reason = self.usage = self.error = None
         for chunk in self.chunks:
             if "error" in chunk:
                 self.error = chunk["error"]
@@ -182,8 +184,9 @@ def call(server, method, path, body=None, headers=None, raw=False):
     connection = http.client.HTTPConnection(server.host, server.port, timeout=REQUEST_SECONDS)
     try:
         data = body if raw or body is None else json.dumps(body)
-        connection.request(method, path, body=data,
-                           headers=headers_for(server) if headers is None else headers)
+        connection.request(
+            method, path, body=data, headers=headers_for(server) if headers is None else headers
+        )
         response = connection.getresponse()
         names = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, names, response.read().decode("utf-8"))
@@ -206,15 +209,20 @@ def stream(server, path, **fields):
     answer = call(server, "POST", path, fields)
     if answer.status != 200:
         return answer
-    events = [line[len("data: "):] for line in answer.body.split("\n") if line.startswith("data: ")]
+    events = [
+        line[len("data: ") :] for line in answer.body.split("\n") if line.startswith("data: ")
+    ]
     return Stream(events)
 
 
 def open_request(server, path, **fields):
     """Sends a request and leaves the answer unread: a socket."""
     body = json.dumps(fields).encode()
-    lines = [f"POST {path} HTTP/1.1", f"Host: {server.host}:{server.port}",
-             f"Content-Length: {len(body)}"]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {server.host}:{server.port}",
+        f"Content-Length: {len(body)}",
+    ]
     lines += [f"{name}: {value}" for name, value in headers_for(server).items()]
     connection = socket.create_connection((server.host, server.port), timeout=REQUEST_SECONDS)
     connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
@@ -222,7 +230,7 @@ def open_request(server, path, **fields):
 
 
 def metrics(server):
-    """Samples by name with labels, e.g. 'vllm:num_requests_running{model_name="x"}', and their sums by name."""
+    """Samples by name with labels, e.g. 'a_total{model_name="x"}', and their sums by name."""
     samples, sums = {}, {}
     for line in call(server, "GET", "/metrics").body.splitlines():
         if line.startswith("#") or not line.strip():
@@ -250,8 +258,11 @@ def wait_until(condition, what, seconds=60):
 
 def idle(server):
     _, sums = metrics(server)
-    return (sums["vllm:num_requests_running"] == 0 and sums["vllm:num_requests_waiting"] == 0
-            and sums["vllm:kv_cache_usage_perc"] == 0)
+    return (
+        sums["vllm:num_requests_running"] == 0
+        and sums["vllm:num_requests_waiting"] == 0
+        and sums["vllm:kv_cache_usage_perc"] == 0
+    )
 
 
 class Case(unittest.TestCase):

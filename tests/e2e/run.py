@@ -1,4 +1,7 @@
-"""Runs the end-to-end suite: python tests/e2e/run.py [unittest arguments]. See harness.py for the environment."""
+"""Runs the end-to-end suite: python tests/e2e/run.py [unittest arguments].
+
+harness.py says what the environment chooses.
+"""
 
 import os
 import pathlib
@@ -15,11 +18,14 @@ SKIPPED = 77  # what ctest counts as skipped
 
 def main():
     if not os.environ.get("BULKHEAD_URL") and not harness.can_start_servers():
-        print("skipped: no server to test (set BULKHEAD_URL, or build the binary and fetch the model)")
+        print("skipped: no server to test; set BULKHEAD_URL, or build the binary and get the model")
         return SKIPPED
     try:
-        program = unittest.main(module=None, argv=[sys.argv[0], "discover", "-s", str(HERE), "-v", *sys.argv[1:]],
-                                exit=False)
+        program = unittest.main(
+            module=None,
+            argv=[sys.argv[0], "discover", "-s", str(HERE), "-v", *sys.argv[1:]],
+            exit=False,
+        )
     finally:
         code = harness.stop_shared_server()
     if code != 0:

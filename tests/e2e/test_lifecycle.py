@@ -5,8 +5,19 @@ import signal
 import socket
 import unittest
 
-from harness import (Case, Server, call, can_start_servers, chat, complete, headers_for, metrics, open_request, stream,
-                     together, wait_until)
+from harness import (
+    Case,
+    Server,
+    call,
+    can_start_servers,
+    chat,
+    complete,
+    headers_for,
+    metrics,
+    stream,
+    together,
+    wait_until,
+)
 
 CHAT = "/v1/chat/completions"
 
@@ -32,16 +43,32 @@ class Keys(OwnServer):
 
     def test_only_health_answers_without_the_key(self):
         json_type = {"Content-Type": "application/json"}
-        wrong = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "}, {"Authorization": "test-key-1"},
-                 {"Authorization": "Basic test-key-1"}, {"X-Api-Key": "test-key-1"},
-                 {"Authorization": "Bearer test-key-1x"}]
-        routes = [("POST", CHAT), ("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/metrics"),
-                  ("GET", "/version"), ("GET", "/nowhere"), ("GET", "/v1/models/x"), ("DELETE", CHAT)]
+        wrong = [
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Bearer "},
+            {"Authorization": "test-key-1"},
+            {"Authorization": "Basic test-key-1"},
+            {"X-Api-Key": "test-key-1"},
+            {"Authorization": "Bearer test-key-1x"},
+        ]
+        routes = [
+            ("POST", CHAT),
+            ("POST", "/v1/completions"),
+            ("GET", "/v1/models"),
+            ("GET", "/metrics"),
+            ("GET", "/version"),
+            ("GET", "/nowhere"),
+            ("GET", "/v1/models/x"),
+            ("DELETE", CHAT),
+        ]
         for method, path in routes:
             for headers in wrong:
                 with self.subTest(path=path, headers=headers):
                     body = "{ not json" if method == "POST" else None
-                    answer = call(self.server, method, path, body, headers={**json_type, **headers}, raw=True)
+                    answer = call(
+                        self.server, method, path, body, headers={**json_type, **headers}, raw=True
+                    )
                     self.assert_error(answer, 401, "invalid_api_key")
         for path in ("/health", "/livez", "/readyz"):
             self.assertEqual(call(self.server, "GET", path, headers={}).status, 200)
@@ -53,8 +80,10 @@ class Keys(OwnServer):
 
     def test_a_repeated_header_is_refused(self):
         with socket.create_connection((self.server.host, self.server.port), timeout=60) as raw:
-            raw.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer test-key-1\r\n"
-                        b"Authorization: Bearer test-key-1\r\nConnection: close\r\n\r\n")
+            raw.sendall(
+                b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer test-key-1\r\n"
+                b"Authorization: Bearer test-key-1\r\nConnection: close\r\n\r\n"
+            )
             head = raw.recv(200)
         self.assertIn(b" 40", head.split(b"\r\n")[0], "401, or 400 from the HTTP layer")
 
@@ -81,17 +110,29 @@ class Shutdown(unittest.TestCase):
         if not can_start_servers():
             self.skipTest("needs the binary and the model to start a server of its own")
         server = Server()
-        bodies = [{"messages": [{"role": "user", "content": f"Story {i}."}], "max_tokens": 120, "ignore_eos": True}
-                  for i in range(3)]
+        bodies = [
+            {
+                "messages": [{"role": "user", "content": f"Story {i}."}],
+                "max_tokens": 120,
+                "ignore_eos": True,
+            }
+            for i in range(3)
+        ]
 
         def end_when_they_run():
-            wait_until(lambda: metrics(server)[1]["vllm:num_requests_running"] == 3, "three requests run")
+            wait_until(
+                lambda: metrics(server)[1]["vllm:num_requests_running"] == 3, "three requests run"
+            )
             server.process.send_signal(signal.SIGTERM)
 
-        jobs = [lambda body=body: stream(server, CHAT, **body, stream_options={"include_usage": True})
-                for body in bodies]
+        jobs = [
+            lambda body=body: stream(server, CHAT, **body, stream_options={"include_usage": True})
+            for body in bodies
+        ]
         results = together(jobs + [end_when_they_run], 4)[:3]
         for result in results:
             self.assertTrue(result.done, json.dumps(result.error))
-            self.assertEqual((result.finish_reason, result.usage["completion_tokens"]), ("length", 120))
+            self.assertEqual(
+                (result.finish_reason, result.usage["completion_tokens"]), ("length", 120)
+            )
         self.assertEqual(server.stop(), 0, server.log_text())

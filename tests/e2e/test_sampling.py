@@ -12,7 +12,9 @@ class Seeds(Case):
     def test_the_same_seed_gives_the_same_text_alone_and_among_others(self):
         alone = self.ask(seed=7)
         self.assertEqual(self.ask(seed=7), alone)
-        answers = together([lambda seed=seed: self.ask(seed=seed) for seed in [7, 1, 2, 7, 3, 4, 7, 5]], 8)
+        answers = together(
+            [lambda seed=seed: self.ask(seed=seed) for seed in [7, 1, 2, 7, 3, 4, 7, 5]], 8
+        )
         self.assertEqual([answers[0], answers[3], answers[6]], [alone] * 3)
         self.assertGreater(len(set(answers)), 3, "other seeds give other texts")
 
@@ -34,21 +36,36 @@ class Truncation(Case):
 class Penalties(Case):
     def ask(self, **fields):
         # The model goes on with zeros, so that every penalty has something to act on.
-        return complete(self.server, " ".join("0" * 12), temperature=0, max_tokens=16, ignore_eos=True, **fields).text
+        return complete(
+            self.server, " ".join("0" * 12), temperature=0, max_tokens=16, ignore_eos=True, **fields
+        ).text
 
     def test_each_penalty_changes_a_repetitive_answer(self):
         plain = self.ask()
-        for fields in ({"repetition_penalty": 1.8}, {"frequency_penalty": 2.0}, {"presence_penalty": 2.0}):
+        for fields in (
+            {"repetition_penalty": 1.8},
+            {"frequency_penalty": 2.0},
+            {"presence_penalty": 2.0},
+        ):
             with self.subTest(**fields):
                 text = self.ask(**fields)
                 self.assertNotEqual(text, plain)
                 self.assertEqual(self.ask(**fields), text, "still deterministic")
-        self.assertEqual(self.ask(frequency_penalty=0, presence_penalty=0, repetition_penalty=1), plain)
+        self.assertEqual(
+            self.ask(frequency_penalty=0, presence_penalty=0, repetition_penalty=1), plain
+        )
 
     def test_a_bias_forces_and_forbids_a_token(self):
         def tokens(bias):
-            answer = complete(self.server, PROMPT, temperature=0, max_tokens=4, logprobs=0, logit_bias=bias,
-                              ignore_eos=True)
+            answer = complete(
+                self.server,
+                PROMPT,
+                temperature=0,
+                max_tokens=4,
+                logprobs=0,
+                logit_bias=bias,
+                ignore_eos=True,
+            )
             return answer.choice["logprobs"]["tokens"]
 
         forced = tokens({"100": 100})
@@ -59,25 +76,47 @@ class Penalties(Case):
 class StopStrings(Case):
     def test_text_ends_before_the_stop_string_on_every_route(self):
         question = "Write two sentences about the sea."
-        for route, fields in (("/v1/chat/completions", {"messages": [{"role": "user", "content": question}]}),
-                              ("/v1/completions", {"prompt": PROMPT})):
+        for route, fields in (
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": question}]}),
+            ("/v1/completions", {"prompt": PROMPT}),
+        ):
             sent = {**fields, "temperature": 0, "max_tokens": 40}
             whole = stream(self.server, route, **sent).text
             self.assertGreater(len(whole), 24)
             for start, length in ((10, 1), (12, 5), (9, 14)):
-                stop = whole[start:start + length]
-                cut = whole[:whole.find(stop)]
+                stop = whole[start : start + length]
+                cut = whole[: whole.find(stop)]
                 with self.subTest(route=route, stop=stop):
-                    plain = (chat(self.server, question, temperature=0, max_tokens=40, stop=stop)
-                             if "messages" in fields else complete(self.server, PROMPT, temperature=0, max_tokens=40,
-                                                                   stop=[stop, "\u0000never"]))
+                    plain = (
+                        chat(self.server, question, temperature=0, max_tokens=40, stop=stop)
+                        if "messages" in fields
+                        else complete(
+                            self.server,
+                            PROMPT,
+                            temperature=0,
+                            max_tokens=40,
+                            stop=[stop, "\u0000never"],
+                        )
+                    )
                     self.assertEqual(plain.text, cut)
-                    self.assertEqual((plain.choice["finish_reason"], plain.choice["stop_reason"]), ("stop", stop))
-                    streamed = stream(self.server, route, **sent, stop=stop, stream_options={"include_usage": True})
-                    self.assertEqual((streamed.text, streamed.finish_reason, streamed.stop_reason),
-                                     (cut, "stop", stop))
+                    self.assertEqual(
+                        (plain.choice["finish_reason"], plain.choice["stop_reason"]), ("stop", stop)
+                    )
+                    streamed = stream(
+                        self.server,
+                        route,
+                        **sent,
+                        stop=stop,
+                        stream_options={"include_usage": True},
+                    )
+                    self.assertEqual(
+                        (streamed.text, streamed.finish_reason, streamed.stop_reason),
+                        (cut, "stop", stop),
+                    )
                     self.assertEqual(streamed.usage, plain.usage)
-                    kept = stream(self.server, route, **sent, stop=stop, include_stop_str_in_output=True)
+                    kept = stream(
+                        self.server, route, **sent, stop=stop, include_stop_str_in_output=True
+                    )
                     self.assertEqual(kept.text, cut + stop)
 
     def test_text_held_back_at_the_end_comes_out(self):

@@ -174,101 +174,117 @@ TEST(RequestFields, SeedsKeepAll64Bits) {
 struct Row {
   Endpoint endpoint;
   std::string_view name;
-  std::string value;
+  std::string_view value;
   std::string_view param;  // empty: accepted
   std::string_view code;
 };
 
+constexpr Row kStructuredFields[] = {
+    {kChat, "stop", R"("x")", "", ""},
+    {kChat, "stop", R"(["x","yy"])", "", ""},
+    {kChat, "stop", "[]", "", ""},
+    {kChat, "stop", R"("")", "stop", "invalid_value"},
+    {kChat, "stop", R"(["x",""])", "stop[1]", "invalid_value"},
+    {kChat, "stop", R"(["x",7])", "stop[1]", "invalid_type"},
+    {kChat, "stop_token_ids", "[0,99]", "", ""},
+    {kChat, "stop_token_ids", "[0,100]", "stop_token_ids[1]", "invalid_value"},
+    {kChat, "stop_token_ids", "[-1]", "stop_token_ids[0]", "invalid_value"},
+    {kChat, "logit_bias", R"({"0":-100,"99":100.0})", "", ""},
+    {kChat, "logit_bias", R"({"100":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"-1":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"1e1":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"01":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"1099511627776":1})", "logit_bias", "invalid_value"},
+    {kChat, "logit_bias", R"({"5":100.5})", "logit_bias.5", "invalid_value"},
+    {kChat, "logit_bias", R"({"5":"1"})", "logit_bias.5", "invalid_type"},
+    {kChat, "stream_options", R"({"include_usage":true,"include_obfuscation":false})", "", ""},
+    {kChat, "stream_options", R"({"include_usage":1})", "stream_options.include_usage",
+     "invalid_type"},
+    {kChat, "response_format", R"({"type":"text"})", "", ""},
+    {kChat, "response_format", R"({"type":"json_object"})", "response_format.type",
+     "unsupported_parameter"},
+    {kChat, "response_format", R"({"type":"json_schema"})", "response_format.type",
+     "unsupported_parameter"},
+    {kChat, "response_format", R"({"type":"yaml"})", "response_format.type", "invalid_value"},
+    {kChat, "response_format", "{}", "response_format.type", "missing_required_parameter"},
+    {kChat, "tool_choice", R"("none")", "", ""},
+    {kChat, "tool_choice", R"("required")", "tool_choice", "unsupported_parameter"},
+    {kChat, "tool_choice", R"({"type":"function","function":{"name":"f"}})", "tool_choice",
+     "unsupported_parameter"},
+    {kChat, "tool_choice", R"("sometimes")", "tool_choice", "invalid_value"},
+    {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":{}}}])", "", ""},
+    {kChat, "tools", "[]", "tools", "invalid_value"},
+    {kChat, "tools", R"([{"function":{"name":"f"}}])", "tools[0].type",
+     "missing_required_parameter"},
+    {kChat, "tools", R"([{"type":"web"}])", "tools[0].type", "invalid_value"},
+    {kChat, "tools", R"([{"type":"function"}])", "tools[0].function", "missing_required_parameter"},
+    {kChat, "tools", R"([{"type":"function","function":{}}])", "tools[0].function.name",
+     "missing_required_parameter"},
+    {kChat, "tools", R"([{"type":"function","function":{"name":"a b"}}])", "tools[0].function.name",
+     "invalid_value"},
+    {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":[]}}])",
+     "tools[0].function.parameters", "invalid_type"},
+    {kChat, "tools", R"([{"type":"function","function":{"name":"f","strict":1}}])",
+     "tools[0].function.strict", "invalid_type"},
+    {kChat, "tools",
+     R"([{"type":"function","function":{"name":"f"}},)"
+     R"({"type":"function","function":{"name":"f"}}])",
+     "tools[1].function.name", "invalid_value"},
+    {kChat, "chat_template_kwargs", R"({"enable_thinking":false})", "", ""},
+    {kChat, "chat_template_kwargs", R"({"messages":[]})", "chat_template_kwargs.messages",
+     "invalid_value"},
+    {kChat, "n", "2", "n", "unsupported_parameter"},
+    {kChat, "n", "129", "n", "invalid_value"},
+    {kCompletions, "best_of", "2", "best_of", "unsupported_parameter"},
+    {kCompletions, "suffix", R"("x")", "suffix", "unsupported_parameter"},
+    {kCompletions, "echo", "true", "echo", "unsupported_parameter"},
+    {kCompletions, "prompt", R"("")", "", ""},
+    {kCompletions, "prompt", R"(["one"])", "", ""},
+    {kCompletions, "prompt", "[1,2,99]", "", ""},
+    {kCompletions, "prompt", "[[1,2]]", "", ""},
+    {kCompletions, "prompt", R"(["one","two"])", "prompt", "unsupported_parameter"},
+    {kCompletions, "prompt", "[]", "prompt", "invalid_value"},
+    {kCompletions, "prompt", "[[]]", "prompt[0]", "invalid_value"},
+    {kCompletions, "prompt", "[-1]", "prompt[0]", "invalid_value"},
+    {kCompletions, "prompt", "[1,100]", "prompt[1]", "invalid_value"},
+    {kCompletions, "prompt", "[2147483648]", "prompt[0]", "invalid_value"},
+    {kCompletions, "prompt", "[4294967294]", "prompt[0]", "invalid_value"},
+    {kCompletions, "prompt", "[1.5]", "prompt[0]", "invalid_type"},
+    {kCompletions, "prompt", R"([1,"a"])", "prompt[1]", "invalid_type"},
+    {kCompletions, "prompt", "[[1,-5]]", "prompt[0][1]", "invalid_value"},
+};
+
+void expect_row(const Row& row) {
+  const Decoded out = decode(with_field(row.endpoint, row.name, row.value), row.endpoint);
+  const std::string shown = fmt::format("{} = {}", row.name, row.value.substr(0, 60));
+  EXPECT_EQ(out.failure.has_value(), !row.param.empty()) << shown;
+  if (!out.failure) return;
+  EXPECT_EQ(out.failure->param, row.param) << shown;
+  EXPECT_EQ(out.failure->code, row.code) << shown;
+}
+
 TEST(RequestFields, StructuredFieldsNameThePathOfWhatIsWrong) {
-  const std::string long_stop = "\"" + std::string(1025, 'x') + "\"";
-  std::string many_stops = "[\"0\"";
-  for (int i = 1; i < 17; ++i) many_stops += fmt::format(",\"{}\"", i);
-  many_stops += "]";
-  const Row rows[] = {
-      {kChat, "stop", R"("x")", "", ""},
-      {kChat, "stop", R"(["x","yy"])", "", ""},
-      {kChat, "stop", "[]", "", ""},
-      {kChat, "stop", R"("")", "stop", "invalid_value"},
-      {kChat, "stop", R"(["x",""])", "stop[1]", "invalid_value"},
-      {kChat, "stop", R"(["x",7])", "stop[1]", "invalid_type"},
-      {kChat, "stop", long_stop, "stop", "invalid_value"},
-      {kChat, "stop", many_stops, "stop", "invalid_value"},
-      {kChat, "stop_token_ids", "[0,99]", "", ""},
-      {kChat, "stop_token_ids", "[0,100]", "stop_token_ids[1]", "invalid_value"},
-      {kChat, "stop_token_ids", "[-1]", "stop_token_ids[0]", "invalid_value"},
-      {kChat, "logit_bias", R"({"0":-100,"99":100.0})", "", ""},
-      {kChat, "logit_bias", R"({"100":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"-1":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"1e1":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"01":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"1099511627776":1})", "logit_bias", "invalid_value"},
-      {kChat, "logit_bias", R"({"5":100.5})", "logit_bias.5", "invalid_value"},
-      {kChat, "logit_bias", R"({"5":"1"})", "logit_bias.5", "invalid_type"},
-      {kChat, "stream_options", R"({"include_usage":true,"include_obfuscation":false})", "", ""},
-      {kChat, "stream_options", R"({"include_usage":1})", "stream_options.include_usage",
-       "invalid_type"},
-      {kChat, "response_format", R"({"type":"text"})", "", ""},
-      {kChat, "response_format", R"({"type":"json_object"})", "response_format.type",
-       "unsupported_parameter"},
-      {kChat, "response_format", R"({"type":"json_schema"})", "response_format.type",
-       "unsupported_parameter"},
-      {kChat, "response_format", R"({"type":"yaml"})", "response_format.type", "invalid_value"},
-      {kChat, "response_format", "{}", "response_format.type", "missing_required_parameter"},
-      {kChat, "tool_choice", R"("none")", "", ""},
-      {kChat, "tool_choice", R"("required")", "tool_choice", "unsupported_parameter"},
-      {kChat, "tool_choice", R"({"type":"function","function":{"name":"f"}})", "tool_choice",
-       "unsupported_parameter"},
-      {kChat, "tool_choice", R"("sometimes")", "tool_choice", "invalid_value"},
-      {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":{}}}])", "", ""},
-      {kChat, "tools", "[]", "tools", "invalid_value"},
-      {kChat, "tools", R"([{"function":{"name":"f"}}])", "tools[0].type",
-       "missing_required_parameter"},
-      {kChat, "tools", R"([{"type":"web"}])", "tools[0].type", "invalid_value"},
-      {kChat, "tools", R"([{"type":"function"}])", "tools[0].function",
-       "missing_required_parameter"},
-      {kChat, "tools", R"([{"type":"function","function":{}}])", "tools[0].function.name",
-       "missing_required_parameter"},
-      {kChat, "tools", R"([{"type":"function","function":{"name":"a b"}}])",
-       "tools[0].function.name", "invalid_value"},
-      {kChat, "tools", R"([{"type":"function","function":{"name":"f","parameters":[]}}])",
-       "tools[0].function.parameters", "invalid_type"},
-      {kChat, "tools", R"([{"type":"function","function":{"name":"f","strict":1}}])",
-       "tools[0].function.strict", "invalid_type"},
-      {kChat, "tools",
-       R"([{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}])",
-       "tools[1].function.name", "invalid_value"},
-      {kChat, "chat_template_kwargs", R"({"enable_thinking":false})", "", ""},
-      {kChat, "chat_template_kwargs", R"({"messages":[]})", "chat_template_kwargs.messages",
-       "invalid_value"},
-      {kChat, "n", "2", "n", "unsupported_parameter"},
-      {kChat, "n", "129", "n", "invalid_value"},
-      {kCompletions, "best_of", "2", "best_of", "unsupported_parameter"},
-      {kCompletions, "suffix", R"("x")", "suffix", "unsupported_parameter"},
-      {kCompletions, "echo", "true", "echo", "unsupported_parameter"},
-      {kCompletions, "prompt", R"("")", "", ""},
-      {kCompletions, "prompt", R"(["one"])", "", ""},
-      {kCompletions, "prompt", "[1,2,99]", "", ""},
-      {kCompletions, "prompt", "[[1,2]]", "", ""},
-      {kCompletions, "prompt", R"(["one","two"])", "prompt", "unsupported_parameter"},
-      {kCompletions, "prompt", "[]", "prompt", "invalid_value"},
-      {kCompletions, "prompt", "[[]]", "prompt[0]", "invalid_value"},
-      {kCompletions, "prompt", "[-1]", "prompt[0]", "invalid_value"},
-      {kCompletions, "prompt", "[1,100]", "prompt[1]", "invalid_value"},
-      {kCompletions, "prompt", "[2147483648]", "prompt[0]", "invalid_value"},
-      {kCompletions, "prompt", "[4294967294]", "prompt[0]", "invalid_value"},
-      {kCompletions, "prompt", "[1.5]", "prompt[0]", "invalid_type"},
-      {kCompletions, "prompt", R"([1,"a"])", "prompt[1]", "invalid_type"},
-      {kCompletions, "prompt", "[[1,-5]]", "prompt[0][1]", "invalid_value"},
+  // The last of two equal keys counts, so a row replaces the prompt of the valid request.
+  for (const Row& row : kStructuredFields) expect_row(row);
+}
+
+TEST(RequestFields, StopStringsAreBoundedInNumberAndLength) {
+  const auto stops = [](int count) {
+    std::string list = "[\"s0\"";
+    for (int i = 1; i < count; ++i) list += fmt::format(",\"s{}\"", i);
+    return list + "]";
   };
-  for (const Row& row : rows) {
-    // The last of two equal keys counts, so this replaces the prompt of the valid request.
-    const Decoded out = decode(with_field(row.endpoint, row.name, row.value), row.endpoint);
-    const std::string shown = fmt::format("{} = {}", row.name, row.value.substr(0, 60));
-    EXPECT_EQ(out.failure.has_value(), !row.param.empty()) << shown;
-    if (!out.failure) continue;
-    EXPECT_EQ(out.failure->param, row.param) << shown;
-    EXPECT_EQ(out.failure->code, row.code) << shown;
+  const auto quoted = [](size_t length) { return "\"" + std::string(length, 'x') + "\""; };
+  expect_row({kChat, "stop", stops(16), "", ""});
+  expect_row({kChat, "stop", stops(17), "stop", "invalid_value"});
+  expect_row({kChat, "stop", quoted(1024), "", ""});
+  expect_row({kChat, "stop", quoted(1025), "stop", "invalid_value"});
+}
+
+TEST(RequestFields, LoneSurrogatesAreNoText) {
+  for (const char* body : {R"({"prompt":"\ud800"})", R"({"prompt":"\udc00\ud800"})"}) {
+    EXPECT_EQ(decode(body, kCompletions).failure->code, "invalid_json") << body;
   }
 }
 
