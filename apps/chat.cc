@@ -137,21 +137,21 @@ bool converse(http::Client& client, const ChatOptions& options, std::vector<Mess
   http::SseParser parser;
   interrupted = 0;
   const auto started = std::chrono::steady_clock::now();
-  const auto result = client.send("POST", "/v1/chat/completions", headers(options),
-                                  request_body(options, history), [&](std::string_view piece) {
-                                    if (interrupted != 0) return false;
-                                    for (const std::string& data : parser.push(piece)) {
-                                      take_event(data, answer);
-                                    }
-                                    // A refusal is one JSON body, not a stream of events.
-                                    if (answer.content.empty() && !piece.empty() &&
-                                        piece.front() == '{') {
-                                      boost::system::error_code bad;
-                                      const json::value body = json::parse(piece, bad);
-                                      if (!bad) answer.error = error_text(body);
-                                    }
-                                    return true;
-                                  });
+  const auto result =
+      client.send("POST", "/v1/chat/completions", headers(options), request_body(options, history),
+                  [&](std::string_view piece) {
+                    if (interrupted != 0) return false;
+                    for (const std::string& data : parser.push(piece)) {
+                      take_event(data, answer);
+                    }
+                    // A refusal is one JSON body, not a stream of events.
+                    if (answer.content.empty() && !piece.empty() && piece.front() == '{') {
+                      boost::system::error_code bad;
+                      const json::value body = json::parse(piece, bad);
+                      if (!bad) answer.error = error_text(body);
+                    }
+                    return true;
+                  });
   std::cout << '\n';
   if (!result.ok() && interrupted == 0) answer.error = result.error().message;
   if (!answer.error.empty()) {

@@ -1,7 +1,6 @@
 #include "cli.h"
 
 #include <CLI/CLI.hpp>
-
 #include <cstdlib>
 #include <iostream>
 
@@ -14,14 +13,15 @@ namespace {
 // CLI11 check: a size such as 512M or 2G; `bytes` receives it.
 CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
                       const std::string& help) {
-  return app->add_option_function<std::string>(
-                name,
-                [&bytes, name](const std::string& text) {
-                  const base::Result<uint64_t> parsed = base::parse_bytes(text);
-                  if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
-                  bytes = *parsed;
-                },
-                help)
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [&bytes, name](const std::string& text) {
+            const base::Result<uint64_t> parsed = base::parse_bytes(text);
+            if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
+            bytes = *parsed;
+          },
+          help)
       ->type_name("SIZE");
 }
 
@@ -86,11 +86,11 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
          "Seconds that running requests may take to finish after SIGTERM [30]")
       ->check(CLI::Range(0, 3600));
   app->add_option("--log-level", options.log_level, "Least severe level to log")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogLevel>{
-          {"debug", base::LogLevel::kDebug},
-          {"info", base::LogLevel::kInfo},
-          {"warning", base::LogLevel::kWarning},
-          {"error", base::LogLevel::kError}}));
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, base::LogLevel>{{"debug", base::LogLevel::kDebug},
+                                                {"info", base::LogLevel::kInfo},
+                                                {"warning", base::LogLevel::kWarning},
+                                                {"error", base::LogLevel::kError}}));
   app->add_option("--log-format", options.log_format, "Form of the log lines on standard error")
       ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogFormat>{
           {"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}}));

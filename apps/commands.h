@@ -14,29 +14,29 @@ namespace bulkhead::apps {
 struct ChatOptions {
   std::string url = "http://127.0.0.1:30000";
   std::string api_key;
-  std::string system;          // system message, empty for none
-  double temperature = -1.0;   // below 0: the server's default
-  int max_tokens = 0;          // 0: the server's default
+  std::string system;         // system message, empty for none
+  double temperature = -1.0;  // below 0: the server's default
+  int max_tokens = 0;         // 0: the server's default
 };
 
 struct GenerateOptions {
   serve::ModelOptions model;
   std::string prompt;
-  bool chat = false;           // render the prompt as a user's message through the chat template
+  bool chat = false;  // render the prompt as a user's message through the chat template
   int max_tokens = 128;
   double temperature = 0.0;
   uint64_t seed = 0;
-  bool stats = false;          // print token counts and rates to stderr
+  bool stats = false;  // print token counts and rates to stderr
 };
 
 struct InspectOptions {
   std::string path;
-  bool tensors = false;        // list every tensor
+  bool tensors = false;  // list every tensor
 };
 
 struct BenchKernelsOptions {
-  std::string isa;             // empty: every path that runs here
-  unsigned threads = 0;        // 0: all logical CPUs
+  std::string isa;       // empty: every path that runs here
+  unsigned threads = 0;  // 0: all logical CPUs
   int samples = 5;
   bool json = false;
 };

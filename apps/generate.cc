@@ -55,7 +55,8 @@ base::Result<std::vector<wire::TokenId>> encode(const GenerateOptions& options,
   const api::PromptEncoder encoder(*text.tokenizer);
   if (!options.chat) return encoder.encode_plain(prompt);
   if (!text.chat_template) {
-    return base::invalid_argument("--chat", "this checkpoint has no chat template; leave --chat out");
+    return base::invalid_argument("--chat",
+                                  "this checkpoint has no chat template; leave --chat out");
   }
   chat::RenderInput input;
   input.messages = boost::json::array{{{"role", "user"}, {"content", prompt}}};
@@ -81,11 +82,10 @@ void print_stats(const wire::FinishEvent& finish) {
   const auto rate = [](int32_t tokens, std::chrono::nanoseconds time) {
     return static_cast<double>(tokens) / std::max(1e-9, base::to_seconds(time));
   };
-  std::cerr << fmt::format("prompt {} tokens, {:.1f} tok/s; answer {} tokens, {:.1f} tok/s; {}\n",
-                           finish.prompt_tokens, rate(finish.prompt_tokens, finish.prefill_time),
-                           finish.completion_tokens,
-                           rate(finish.completion_tokens - 1, finish.decode_time),
-                           wire::to_string(finish.reason));
+  std::cerr << fmt::format(
+      "prompt {} tokens, {:.1f} tok/s; answer {} tokens, {:.1f} tok/s; {}\n", finish.prompt_tokens,
+      rate(finish.prompt_tokens, finish.prefill_time), finish.completion_tokens,
+      rate(finish.completion_tokens - 1, finish.decode_time), wire::to_string(finish.reason));
 }
 
 base::Status generate(const GenerateOptions& options) {

@@ -60,9 +60,9 @@ void print_model(const model::CheckpointSummary& facts) {
   row("extras", extras_text(c));
   row("rope", rope_text(c.rope));
   row("context", fmt::format("{} tokens", format_count(static_cast<uint64_t>(c.context))));
-  row("vocabulary", fmt::format("{}, output head {}",
-                                format_count(static_cast<uint64_t>(c.vocabulary)),
-                                facts.tied ? "tied to the embedding" : "of its own"));
+  row("vocabulary",
+      fmt::format("{}, output head {}", format_count(static_cast<uint64_t>(c.vocabulary)),
+                  facts.tied ? "tied to the embedding" : "of its own"));
 }
 
 void print_files(const model::CheckpointSummary& facts) {

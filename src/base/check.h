@@ -15,9 +15,9 @@ namespace bulkhead::base {
 
 }  // namespace bulkhead::base
 
-#define BH_CHECK(condition, reason)                                                  \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]] {                                                 \
-      ::bulkhead::base::check_failed(__FILE__, __LINE__, #condition, (reason));      \
-    }                                                                                \
+#define BH_CHECK(condition, reason)                                             \
+  do {                                                                          \
+    if (!(condition)) [[unlikely]] {                                            \
+      ::bulkhead::base::check_failed(__FILE__, __LINE__, #condition, (reason)); \
+    }                                                                           \
   } while (false)

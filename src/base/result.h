@@ -1,8 +1,8 @@
 // A value or the reason there is none, for everything the world can do to us.
 //
 // Threads: plain values, no sharing.
-// Invariants: exactly one of value and error is present; a result must be looked at ([[nodiscard]]).
-// Our own mistakes are not results: they are BH_CHECK (base/check.h).
+// Invariants: exactly one of value and error is present; a result must be looked at
+// ([[nodiscard]]). Our own mistakes are not results: they are BH_CHECK (base/check.h).
 #pragma once
 
 #include <string>
@@ -126,7 +126,7 @@ using Status = Result<void>;
 
 // BH_ASSIGN(auto x, expr): declares x from a successful Result, leaves with its error otherwise.
 #define BH_ASSIGN(decl, expr) BH_ASSIGN_IMPL_(BH_CONCAT_(bh_result_, __LINE__), decl, expr)
-#define BH_ASSIGN_IMPL_(tmp, decl, expr)          \
-  auto tmp = (expr);                              \
-  if (!tmp.ok()) return std::move(tmp).error();   \
+#define BH_ASSIGN_IMPL_(tmp, decl, expr)        \
+  auto tmp = (expr);                            \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   decl = std::move(tmp).value()

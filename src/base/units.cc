@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 
 namespace bulkhead::base {
 

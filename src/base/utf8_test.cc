@@ -27,7 +27,8 @@ TEST(Utf8, OverlongSurrogateAndOutOfRangeFormsAreInvalid) {
 TEST(Utf8, ReplacementFollowsMaximalPrefixes) {
   // The pattern of the Unicode standard's example (U+FFFD substitution of maximal subparts).
   EXPECT_EQ(to_valid_utf8("\x61\xF1\x80\x80\xE1\x80\xC2\x62"),
-            "a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" "b");
+            "a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
+            "b");
 }
 
 TEST(Utf8, CompletePrefixHoldsBackOnlyWhatCanStillBecomeACharacter) {
@@ -35,8 +36,8 @@ TEST(Utf8, CompletePrefixHoldsBackOnlyWhatCanStillBecomeACharacter) {
   EXPECT_EQ(complete_utf8_prefix("ab\xE2\x82"), 2u);
   EXPECT_EQ(complete_utf8_prefix("ab\xE2\x82\xAC"), 5u);
   EXPECT_EQ(complete_utf8_prefix("\xF0\x9F\x98"), 0u);
-  EXPECT_EQ(complete_utf8_prefix("a\xFF"), 2u);       // can never be completed
-  EXPECT_EQ(complete_utf8_prefix("\xE0\x80"), 2u);    // overlong: broken already
+  EXPECT_EQ(complete_utf8_prefix("a\xFF"), 2u);     // can never be completed
+  EXPECT_EQ(complete_utf8_prefix("\xE0\x80"), 2u);  // overlong: broken already
   EXPECT_EQ(complete_utf8_prefix(""), 0u);
 }
 

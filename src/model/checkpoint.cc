@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "model/dense_tensors.h"
 #include "model/families/family.h"
@@ -215,8 +216,9 @@ CheckpointSummary Checkpoint::describe() const {
     out.parameters += tensor.elements;
   }
   for (auto& [name, share] : types) out.types.push_back(std::move(share));
-  std::stable_sort(out.types.begin(), out.types.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::sort(out.types.begin(), out.types.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.bytes, a.type) < std::tie(a.bytes, b.type);
+  });
   const bool gguf = format_ == CheckpointFormat::kGguf;
   const bool has_head = find(gguf ? "output.weight" : "lm_head.weight") != nullptr;
   out.tied = config_.tie == TieRule::kTied || (config_.tie == TieRule::kByPresence && !has_head);

@@ -24,24 +24,23 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
   std::string types;
   for (const auto& share : facts.types) types += (types.empty() ? "" : "+") + share.type;
   std::string out = "Bulkhead\n";
-  out += line("model", fmt::format("{} ({}, {} parameters, {} {})", facts.name,
-                                   facts.config.family, format_count(facts.parameters),
-                                   model::to_string(facts.format), types));
+  out += line("model",
+              fmt::format("{} ({}, {} parameters, {} {})", facts.name, facts.config.family,
+                          format_count(facts.parameters), model::to_string(facts.format), types));
   out += line("weights", fmt::format("BF16 in memory, {}", format_bytes(plan.weight_bytes)));
   out += line("processor", fmt::format("{}, {} threads", cpu.model_name, plan.threads));
-  out += line("kernels", fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason,
-                                     kernels));
+  out += line("kernels",
+              fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason, kernels));
   out += line("pools", "prefill and decode share one copy of the weights and one page pool");
-  out += line("cache", fmt::format("BF16, {} tokens in {} pages of {}, {} ({})",
-                                   count(plan.cache_tokens), count(plan.pages),
-                                   plan.layout.page_tokens, format_bytes(plan.cache_bytes),
-                                   plan.cache_reason));
+  out += line("cache",
+              fmt::format("BF16, {} tokens in {} pages of {}, {} ({})", count(plan.cache_tokens),
+                          count(plan.pages), plan.layout.page_tokens,
+                          format_bytes(plan.cache_bytes), plan.cache_reason));
   out += line("per token", fmt::format("{} = {} layers x {} kv heads x {} values x 2 x 2 bytes",
-                                       format_bytes(plan.layout.token_bytes()),
-                                       plan.layout.layers, plan.layout.kv_heads,
-                                       plan.layout.head_dim));
-  out += line("context", fmt::format("{} tokens ({})", count(plan.context_tokens),
-                                     plan.context_reason));
+                                       format_bytes(plan.layout.token_bytes()), plan.layout.layers,
+                                       plan.layout.kv_heads, plan.layout.head_dim));
+  out += line("context",
+              fmt::format("{} tokens ({})", count(plan.context_tokens), plan.context_reason));
   out += line("concurrency",
               fmt::format("{} requests decode at once, {} may wait; the cache holds {:.1f} of full "
                           "context",
@@ -51,8 +50,8 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
 
 std::string ready_text(const Reach& reach) {
   std::string out;
-  out += line("address", reach.url + "/v1" +
-                             (reach.key_needed ? " (API key needed)" : " (no API key)"));
+  out += line("address",
+              reach.url + "/v1" + (reach.key_needed ? " (API key needed)" : " (no API key)"));
   out += fmt::format("Ready after {:.1f} s. Try:\n", reach.ready_seconds);
   const std::string key = reach.key_needed ? " -H \"Authorization: Bearer $BULKHEAD_API_KEY\"" : "";
   if (reach.has_chat) {

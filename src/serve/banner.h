@@ -15,10 +15,10 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
                       const device::CpuFacts& cpu, const std::string& kernels);
 
 struct Reach {
-  std::string url;         // http://127.0.0.1:30000
+  std::string url;  // http://127.0.0.1:30000
   std::string model_name;
   bool key_needed = false;
-  bool has_chat = true;    // the model has a chat template
+  bool has_chat = true;  // the model has a chat template
   double ready_seconds = 0;
 };
 // The last lines: address and one curl command that works as it stands.

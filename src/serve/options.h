@@ -15,15 +15,15 @@ namespace bulkhead::serve {
 
 // How a model is loaded and run; shared by every command that runs one.
 struct ModelOptions {
-  std::string model_path;            // .gguf file or checkpoint directory
-  std::string isa;                   // "ref", "avx2", "avx512", "amx"; empty: the best there is
-  unsigned threads = 0;              // compute threads; 0: all logical CPUs
-  std::string chat_template_path;    // overrides the checkpoint's own
-  int32_t context_tokens = 0;        // 0: the model's, or what the cache holds if that is less
+  std::string model_path;          // .gguf file or checkpoint directory
+  std::string isa;                 // "ref", "avx2", "avx512", "amx"; empty: the best there is
+  unsigned threads = 0;            // compute threads; 0: all logical CPUs
+  std::string chat_template_path;  // overrides the checkpoint's own
+  int32_t context_tokens = 0;      // 0: the model's, or what the cache holds if that is less
   int32_t page_tokens = 64;
-  uint64_t kv_cache_bytes = 0;       // 0: see plan.cc
-  uint32_t running_max = 64;         // sequences decoding at once
-  uint32_t queued_max = 256;         // requests waiting; beyond: 429
+  uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
+  uint32_t running_max = 64;    // sequences decoding at once
+  uint32_t queued_max = 256;    // requests waiting; beyond: 429
   int32_t prefill_chunk_tokens = 512;
 };
 
@@ -31,13 +31,13 @@ struct ServeOptions {
   ModelOptions model;
   std::string host = "127.0.0.1";
   uint16_t port = 30000;
-  std::string port_file;             // the bound port is written here once the server is ready
-  std::string served_model_name;     // empty: from the checkpoint
-  std::string api_key;               // empty: none
+  std::string port_file;          // the bound port is written here once the server is ready
+  std::string served_model_name;  // empty: from the checkpoint
+  std::string api_key;            // empty: none
   std::chrono::seconds drain_timeout{30};
   base::LogLevel log_level = base::LogLevel::kInfo;
   base::LogFormat log_format = base::LogFormat::kText;
-  bool dry_run = false;              // print the plan and stop before loading weights
+  bool dry_run = false;  // print the plan and stop before loading weights
 };
 
 }  // namespace bulkhead::serve

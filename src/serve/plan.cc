@@ -29,9 +29,10 @@ base::Status choose_isa(const ModelOptions& options, const device::CpuFacts& cpu
   plan.isa_reason = "--isa";
   if (!device::available(cpu, plan.isa)) {
     return base::invalid_argument(
-        "--isa", fmt::format("this processor ({}) cannot run the {} path; the strongest it has is {}",
-                             cpu.model_name, device::to_string(plan.isa),
-                             device::to_string(device::best_isa(cpu))));
+        "--isa",
+        fmt::format("this processor ({}) cannot run the {} path; the strongest it has is {}",
+                    cpu.model_name, device::to_string(plan.isa),
+                    device::to_string(device::best_isa(cpu))));
   }
   return {};
 }
@@ -84,9 +85,9 @@ base::Status choose_cache(const ModelOptions& options, const device::CpuFacts& c
 
 base::Status choose_context(const ModelOptions& options, int32_t model_context, Plan& plan) {
   if (options.context_tokens > model_context) {
-    return base::invalid_argument(
-        "--context-length", fmt::format("--context-length {} is beyond the model's {} tokens",
-                                        options.context_tokens, model_context));
+    return base::invalid_argument("--context-length",
+                                  fmt::format("--context-length {} is beyond the model's {} tokens",
+                                              options.context_tokens, model_context));
   }
   if (options.context_tokens > 0) {
     plan.context_tokens = options.context_tokens;
@@ -94,20 +95,20 @@ base::Status choose_context(const ModelOptions& options, int32_t model_context, 
     if (plan.cache_tokens < plan.context_tokens) {
       return base::Error{
           base::ErrorCode::kResourceExhausted,
-          fmt::format("a cache of {} holds {} tokens, fewer than --context-length {}; give "
-                      "--kv-cache-memory at least {}",
-                      format_bytes(plan.cache_bytes), plan.cache_tokens, plan.context_tokens,
-                      format_bytes(static_cast<uint64_t>(plan.context_tokens) *
-                                   plan.layout.token_bytes())),
+          fmt::format(
+              "a cache of {} holds {} tokens, fewer than --context-length {}; give "
+              "--kv-cache-memory at least {}",
+              format_bytes(plan.cache_bytes), plan.cache_tokens, plan.context_tokens,
+              format_bytes(static_cast<uint64_t>(plan.context_tokens) * plan.layout.token_bytes())),
           "--kv-cache-memory"};
     }
     return {};
   }
   plan.context_tokens = std::min(model_context, plan.cache_tokens);
-  plan.context_reason = plan.context_tokens == model_context
-                            ? "the model's"
-                            : fmt::format("what the cache holds; the model could {}",
-                                          model_context);
+  plan.context_reason =
+      plan.context_tokens == model_context
+          ? "the model's"
+          : fmt::format("what the cache holds; the model could {}", model_context);
   if (plan.context_tokens < 16) {
     return base::Error{base::ErrorCode::kResourceExhausted,
                        fmt::format("a cache of {} holds {} tokens, too few to serve; a page is {}",

@@ -20,10 +20,10 @@ struct Plan {
   device::Isa isa = device::Isa::kRef;
   std::string isa_reason;
   unsigned threads = 1;
-  uint64_t weight_bytes = 0;        // as packed in memory
+  uint64_t weight_bytes = 0;  // as packed in memory
   kv::PageLayout layout;
   int32_t pages = 0;
-  int32_t cache_tokens = 0;         // pages * page_tokens
+  int32_t cache_tokens = 0;  // pages * page_tokens
   uint64_t cache_bytes = 0;
   std::string cache_reason;
   int32_t context_tokens = 0;

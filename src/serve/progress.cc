@@ -41,10 +41,9 @@ void Progress::draw(uint64_t done, uint64_t total) {
   const double seconds = std::max(1e-9, base::to_seconds(clock_.now() - started_));
   const double rate = static_cast<double>(done) / seconds;
   const double eta = static_cast<double>(total - done) / std::max(1.0, rate);
-  const std::string facts =
-      fmt::format("{:3}%  {} of {}, {}/s, {:.0f} s left", done * 100 / total,
-                  base::format_bytes(done), base::format_bytes(total),
-                  base::format_bytes(static_cast<uint64_t>(rate)), eta);
+  const std::string facts = fmt::format("{:3}%  {} of {}, {}/s, {:.0f} s left", done * 100 / total,
+                                        base::format_bytes(done), base::format_bytes(total),
+                                        base::format_bytes(static_cast<uint64_t>(rate)), eta);
   if (terminal_) {
     const auto filled = static_cast<size_t>(done * kBarWidth / total);
     out_ << fmt::format("\r{} [{}{}] {}\033[K", label_, std::string(filled, '#'),

@@ -27,12 +27,9 @@ wire::GenerateLimits limits_of(const Plan& plan, int32_t vocabulary_size) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Runtime>> Runtime::start(const Plan& plan,
-                                                      const kernels::KernelSet& kernels,
-                                                      const model::Checkpoint& checkpoint,
-                                                      const base::Clock& clock,
-                                                      telemetry::Registry& registry,
-                                                      const model::ProgressFn& progress) {
+base::Result<std::unique_ptr<Runtime>> Runtime::start(
+    const Plan& plan, const kernels::KernelSet& kernels, const model::Checkpoint& checkpoint,
+    const base::Clock& clock, telemetry::Registry& registry, const model::ProgressFn& progress) {
   std::unique_ptr<Runtime> runtime(new Runtime(clock));
   device::ThreadPoolOptions threads;
   threads.threads = plan.threads;

@@ -1,5 +1,5 @@
-// A model that is loaded and generating: weights, cache, pools, router and the step thread, wired in
-// the shared placement. What `serve` puts HTTP in front of and `generate` calls directly.
+// A model that is loaded and generating: weights, cache, pools, router and the step thread, wired
+// in the shared placement. What `serve` puts HTTP in front of and `generate` calls directly.
 //
 // Threads: start() and stop() on one thread; generator() may be used by any.
 // Invariants: members are declared in the order they depend on each other and die in the reverse
@@ -34,12 +34,9 @@ class Runtime {
  public:
   // Loads the weights (`progress` hears of it) and starts the step thread. `clock` and `registry`
   // outlive the runtime.
-  static base::Result<std::unique_ptr<Runtime>> start(const Plan& plan,
-                                                      const kernels::KernelSet& kernels,
-                                                      const model::Checkpoint& checkpoint,
-                                                      const base::Clock& clock,
-                                                      telemetry::Registry& registry,
-                                                      const model::ProgressFn& progress);
+  static base::Result<std::unique_ptr<Runtime>> start(
+      const Plan& plan, const kernels::KernelSet& kernels, const model::Checkpoint& checkpoint,
+      const base::Clock& clock, telemetry::Registry& registry, const model::ProgressFn& progress);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 

@@ -95,8 +95,7 @@ class LoadingGate {
 // The I/O thread, joined whatever happens.
 class IoThread {
  public:
-  explicit IoThread(http::Server& server)
-      : server_(server), thread_([this] { server_.run(); }) {}
+  explicit IoThread(http::Server& server) : server_(server), thread_([this] { server_.run(); }) {}
   ~IoThread() { stop(milliseconds(0)); }
   void stop(milliseconds grace) {
     if (!thread_.joinable()) return;
@@ -194,9 +193,9 @@ base::Result<Prepared> prepare(const ServeOptions& options, const model::Checkpo
 
 void register_facts(telemetry::Registry& registry, const Plan& plan,
                     const kernels::KernelSet& kernels) {
-  registry.info("bulkhead_kernels_info", "The kernel path in use.",
-                {{"isa", std::string(device::to_string(kernels.isa))},
-                 {"kernels", kernels.description}});
+  registry.info(
+      "bulkhead_kernels_info", "The kernel path in use.",
+      {{"isa", std::string(device::to_string(kernels.isa))}, {"kernels", kernels.description}});
   registry.info("vllm:cache_config_info", "Size and format of the page pool.",
                 {{"block_size", std::to_string(plan.layout.page_tokens)},
                  {"num_gpu_blocks", std::to_string(plan.pages)},
@@ -233,8 +232,8 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
                 logger));
 
   BH_ASSIGN(const TextSide text, load_text(checkpoint, options.model.chat_template_path));
-  // They end in the reverse order: nothing arrives any more, then nothing is generated any more, and
-  // only then the API that events refer to goes.
+  // They end in the reverse order: nothing arrives any more, then nothing is generated any more,
+  // and only then the API that events refer to goes.
   std::unique_ptr<api::Api> api;
   std::unique_ptr<Runtime> runtime;
   IoThread io(*server);
@@ -251,13 +250,14 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   if (!options.api_key.empty()) api_options.keys = {options.api_key};
   api_options.version = BULKHEAD_VERSION;
   api = std::make_unique<api::Api>(
-      api::ApiDeps{.generator = runtime->generator(),
-                   .tokenizer = *text.tokenizer,
-                   .chat_template = text.chat_template ? &*text.chat_template : nullptr,
-                   .registry = registry,
-                   .logger = logger,
-                   .clock = clock,
-                   .post = [&server](std::function<void()> task) { server->post(std::move(task)); }},
+      api::ApiDeps{
+          .generator = runtime->generator(),
+          .tokenizer = *text.tokenizer,
+          .chat_template = text.chat_template ? &*text.chat_template : nullptr,
+          .registry = registry,
+          .logger = logger,
+          .clock = clock,
+          .post = [&server](std::function<void()> task) { server->post(std::move(task)); }},
       std::move(card), api_options);
   gate.open(api->handler());
 

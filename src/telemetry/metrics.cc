@@ -56,8 +56,8 @@ Counter& Registry::counter(std::string name, std::string help, Labels labels) {
   return *entry.counter;
 }
 
-Histogram& Registry::histogram(std::string name, std::string help,
-                               std::vector<double> upper_bounds, Labels labels) {
+Histogram& Registry::histogram(std::string name, std::string help, std::vector<double> upper_bounds,
+                               Labels labels) {
   Entry& entry = add(std::move(name), std::move(help), std::move(labels));
   entry.histogram = std::make_unique<Histogram>(std::move(upper_bounds));
   return *entry.histogram;
@@ -92,8 +92,8 @@ std::string Registry::expose() const {
   for (const auto& entry : entries_) {
     if (entry->name != previous) {
       const char* type = entry->counter ? "counter" : entry->histogram ? "histogram" : "gauge";
-      out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", entry->name, entry->help, entry->name,
-                         type);
+      out +=
+          fmt::format("# HELP {} {}\n# TYPE {} {}\n", entry->name, entry->help, entry->name, type);
       previous = entry->name;
     }
     const std::string labels = label_text(entry->labels);
@@ -109,8 +109,8 @@ std::string Registry::expose() const {
         const std::string bound = i < histogram.bounds().size()
                                       ? fmt::format("{}", histogram.bounds()[i])
                                       : std::string("+Inf");
-        out += fmt::format("{}_bucket{} {}\n", entry->name, label_text(entry->labels, bound),
-                           running);
+        out +=
+            fmt::format("{}_bucket{} {}\n", entry->name, label_text(entry->labels, bound), running);
       }
       out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", entry->name, labels, histogram.sum(),
                          entry->name, labels, running);

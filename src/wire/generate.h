@@ -2,9 +2,9 @@
 // and whoever generates.
 //
 // Threads: plain values; each port says its own rule.
-// Invariants: a GenerateRequest holds only validated values (the front door checked every range), so
-// nothing behind it can fail because of its content; every accepted request ends with exactly one
-// FinishEvent, after its last TokenEvent.
+// Invariants: a GenerateRequest holds only validated values (the front door checked every range),
+// so nothing behind it can fail because of its content; every accepted request ends with exactly
+// one FinishEvent, after its last TokenEvent.
 #pragma once
 
 #include <chrono>
@@ -29,18 +29,18 @@ struct SamplingParams {
   float frequency_penalty = 0.0f;   // [-2, 2], on generated tokens
   float presence_penalty = 0.0f;    // [-2, 2], on generated tokens
   float repetition_penalty = 1.0f;  // (0, 2], on prompt and generated tokens
-  uint64_t seed = 0;                // always set: the front door draws one where the client gave none
+  uint64_t seed = 0;  // always set: the front door draws one where the client gave none
   std::vector<std::pair<TokenId, float>> logit_bias;  // ids inside the vocabulary
-  int32_t top_logprobs = -1;        // -1: no logprobs; 0..20: the chosen token and so many others
+  int32_t top_logprobs = -1;  // -1: no logprobs; 0..20: the chosen token and so many others
 };
 
 struct GenerateRequest {
   RequestId id = 0;
-  std::vector<TokenId> prompt;           // at least one id, all inside the vocabulary
+  std::vector<TokenId> prompt;  // at least one id, all inside the vocabulary
   SamplingParams sampling;
-  int32_t max_tokens = 0;                // >= 1; prompt + max_tokens fits the model's context
-  int32_t min_tokens = 0;                // stop ids are not sampled before
-  std::vector<TokenId> stop_ids;         // end of generation; empty when the client ignores EOS
+  int32_t max_tokens = 0;         // >= 1; prompt + max_tokens fits the model's context
+  int32_t min_tokens = 0;         // stop ids are not sampled before
+  std::vector<TokenId> stop_ids;  // end of generation; empty when the client ignores EOS
   std::optional<std::chrono::nanoseconds> deadline;  // on the server's monotonic clock
 };
 
@@ -49,7 +49,7 @@ enum class FinishReason {
   kLength,     // max_tokens or the context's end
   kCancelled,  // cancel() or a client that left
   kDeadline,
-  kError,      // see FinishEvent::error
+  kError,  // see FinishEvent::error
 };
 std::string_view to_string(FinishReason reason);
 
@@ -68,10 +68,10 @@ struct TokenEvent {
 struct FinishEvent {
   RequestId id = 0;
   FinishReason reason = FinishReason::kStop;
-  TokenId stop_id = -1;            // the id that ended a kStop
+  TokenId stop_id = -1;  // the id that ended a kStop
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;       // of the prompt, taken from the prefix index
-  int32_t completion_tokens = 0;   // = TokenEvents sent
+  int32_t cached_tokens = 0;      // of the prompt, taken from the prefix index
+  int32_t completion_tokens = 0;  // = TokenEvents sent
   std::optional<base::Error> error;
   std::chrono::nanoseconds queue_time{0};
   std::chrono::nanoseconds prefill_time{0};
@@ -89,11 +89,11 @@ class EventSink {
 
 // What a server may promise about sizes; fixed at start.
 struct GenerateLimits {
-  int32_t context_tokens = 0;          // longest prompt + answer of one request
-  int32_t cache_tokens = 0;            // of the whole pool
+  int32_t context_tokens = 0;  // longest prompt + answer of one request
+  int32_t cache_tokens = 0;    // of the whole pool
   int32_t vocabulary_size = 0;
-  uint32_t running_max = 0;            // sequences decoding at once
-  uint32_t queued_max = 0;             // requests waiting; beyond: kResourceExhausted
+  uint32_t running_max = 0;  // sequences decoding at once
+  uint32_t queued_max = 0;   // requests waiting; beyond: kResourceExhausted
 };
 
 struct GeneratorStatus {
@@ -102,13 +102,15 @@ struct GeneratorStatus {
   int32_t pages_total = 0;
   int32_t pages_free = 0;
   bool draining = false;
-  std::chrono::nanoseconds last_progress{0};  // monotonic time of the last completed step or idle tick
+  std::chrono::nanoseconds last_progress{
+      0};  // monotonic time of the last completed step or idle tick
 };
 
 // The port behind the API: accepts requests and produces their events.
 //
-// Threads: any thread. submit() never blocks: it refuses with kResourceExhausted (queue full: answer
-// 429), kUnavailable (draining: 503) or kInvalidArgument (can never fit; names the limit: 400).
+// Threads: any thread. submit() never blocks: it refuses with kResourceExhausted (queue full:
+// answer 429), kUnavailable (draining: 503) or kInvalidArgument (can never fit; names the limit:
+// 400).
 class Generator {
  public:
   virtual ~Generator() = default;

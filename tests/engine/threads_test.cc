@@ -95,6 +95,12 @@ TEST(Threads, StoppingWithoutGraceEndsThem) {
   ScriptedDecoder decoder(small_facts(kVocabulary, 100000), {},
                           ScriptedDecoder::answer_with({}, 5));
   EngineStack stack(decoder, {.pages = 4096});
+  // Holds the answer at its third step until the stop is asked for, so that it cannot end before.
+  int steps = 0;
+  decoder.set_before_step([&] {
+    if (++steps <= 2) return;
+    while (!stack.router().status().draining) std::this_thread::yield();
+  });
   router::StepLoop loop(stack.router(), stack.clock());
   const auto running = stack.submit({1, 2, 3}, 60000);
   ASSERT_TRUE(running.sink->wait_tokens(2));

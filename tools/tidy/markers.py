@@ -30,5 +30,6 @@ def check(tree):
             findings += file.findings(_CONSOLE, "console output in src/ ({0}): use base/log.h")
         if not file.path.startswith(_MAY_SWITCH):
             findings += file.findings(_ISA_SWITCH,
-                                      "instruction-set switch outside device/, kernels/ and base/spin.h: {0}")
+                                      "instruction-set switch outside device/, kernels/ and "
+                                      "base/spin.h: {0}")
     return findings

@@ -4,58 +4,36 @@
 #include <limits>
 
 #include "base/units.h"
-#include "base/utf8.h"
+#include "text/unicode.h"
 
 namespace bulkhead::api {
 namespace {
 
-// Unicode's White_Space property.
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
-
-// Letters, digits and underscore; beyond ASCII everything but white space counts as a letter.
-bool is_word(char32_t c) {
-  if (c >= 0x80) return !is_space(c);
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-base::Utf8Char char_before(std::string_view text) {
-  size_t start = text.size() - 1;
-  while (start > 0 && text.size() - start < 4 &&
-         (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) {
-    --start;
-  }
-  const base::Utf8Char found = base::decode_utf8(text.substr(start));
-  if (start + found.length == text.size()) return found;
-  return {base::kReplacementCharacter, 1, false};
-}
-
 size_t spaces_at_start(std::string_view text) {
   size_t length = 0;
   while (length < text.size()) {
-    const base::Utf8Char c = base::decode_utf8(text.substr(length));
-    if (!is_space(c.code_point)) break;
+    const text::Char c = text::char_at(text, length);
+    if (!c.is_space()) break;
     length += c.length;
   }
   return length;
 }
 
 size_t spaces_at_end(std::string_view text) {
-  const size_t whole = text.size();
-  while (!text.empty()) {
-    const base::Utf8Char c = char_before(text);
-    if (!is_space(c.code_point)) break;
-    text.remove_suffix(c.length);
+  size_t end = text.size();
+  while (end > 0) {
+    const text::Char c = text::char_before(text, end);
+    if (!c.is_space()) break;
+    end -= c.length;
   }
-  return whole - text.size();
+  return text.size() - end;
 }
 
+bool is_word(text::Char c) { return (c.flags & text::kWordFlag) != 0; }
+
 bool stands_alone(std::string_view text, size_t begin, size_t end) {
-  if (begin > 0 && is_word(char_before(text.substr(0, begin)).code_point)) return false;
-  return end == text.size() || !is_word(base::decode_utf8(text.substr(end)).code_point);
+  if (begin > 0 && is_word(text::char_before(text, begin))) return false;
+  return end == text.size() || !is_word(text::char_at(text, end));
 }
 
 }  // namespace

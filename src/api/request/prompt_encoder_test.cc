@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "api/test_doubles.h"
+#include "base/rng.h"
 
 namespace bulkhead::api {
 namespace {
@@ -64,6 +70,65 @@ TEST_F(PromptEncoderTest, PlainPromptsGetThePrefixAndMayCarryControlTokens) {
 TEST_F(PromptEncoderTest, KnowsFromTheBytesAloneWhatCannotFit) {
   EXPECT_EQ(encoder_.bytes_max(10), 10 * std::string_view("<|im_start|>").size());
   EXPECT_EQ(encoder_.bytes_max(-1), 0u);
+}
+
+std::vector<std::filesystem::path> small_tokenizers() {
+  const char* root = std::getenv("BULKHEAD_SOURCE_DIR");
+  std::vector<std::filesystem::path> paths;
+  if (root == nullptr) return paths;
+  const std::filesystem::path folder =
+      std::filesystem::path(root) / "tests/fuzz/corpus/tokenizer_json";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    paths.push_back(entry.path());
+  }
+  return paths;
+}
+
+std::unique_ptr<text::Tokenizer> load(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string json{std::istreambuf_iterator<char>(file), {}};
+  auto tokenizer = text::Tokenizer::from_json(json.substr(0, json.find('\0')));
+  return tokenizer.ok() ? std::move(tokenizer).value() : nullptr;
+}
+
+// Segments whose untrusted text holds no spelling of an added token, not even in part, so that the
+// reference, which sees one text, must agree.
+chat::Prompt random_prompt(base::Rng& rng) {
+  static constexpr std::string_view kTrusted[] = {"<s>",      "<s>",        " <s> ", "\n", "a<s>b",
+                                                  "\xC3\xA9", "x\xC3\xA9 ", "<",     "s>", "_<s>1"};
+  static constexpr std::string_view kUntrusted[] = {
+      "a", "bc ", " ", "\n\n", "\t", "123", "\xC2\xA0", "\xE4\xB8\x96", "!", "\xF0\x9F\x98\x80"};
+  chat::Prompt prompt;
+  for (uint64_t i = 0; i < rng.below(12); ++i) {
+    const bool trusted = rng.below(2) == 0;
+    const std::string_view piece = trusted ? kTrusted[rng.below(std::size(kTrusted))]
+                                           : kUntrusted[rng.below(std::size(kUntrusted))];
+    if (prompt.segments.empty() || prompt.segments.back().trusted != trusted) {
+      prompt.segments.push_back({"", trusted});
+    }
+    prompt.segments.back().text += piece;
+  }
+  return prompt;
+}
+
+TEST(PromptEncoder, GivesOrdinaryTextTheIdsOfTheWholeWhateverItsSegments) {
+  const auto paths = small_tokenizers();
+  ASSERT_FALSE(paths.empty());
+  size_t loaded = 0;
+  for (const auto& path : paths) {
+    const auto tokenizer = load(path);
+    if (tokenizer == nullptr) continue;  // a kept input that the tokenizer rightly refuses
+    ++loaded;
+    const PromptEncoder encoder(*tokenizer);
+    base::Rng rng(17);
+    for (int round = 0; round < 500; ++round) {
+      const chat::Prompt prompt = random_prompt(rng);
+      Ids expected;
+      tokenizer->encode(prompt.text(), text::AddedTokens::kRecognise, expected);
+      ASSERT_EQ(encoder.encode(prompt), expected) << path << ": " << prompt.text();
+    }
+  }
+  EXPECT_GE(loaded, 5u);
 }
 
 }  // namespace
