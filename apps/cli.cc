@@ -85,15 +85,19 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
          },
          "Seconds that running requests may take to finish after SIGTERM [30]")
       ->check(CLI::Range(0, 3600));
-  app->add_option("--log-level", options.log_level, "Least severe level to log")
+  app->add_option("--log-level", options.log_level,
+                  "Least severe level to log: debug, info, warning or error [info]")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, base::LogLevel>{{"debug", base::LogLevel::kDebug},
                                                 {"info", base::LogLevel::kInfo},
                                                 {"warning", base::LogLevel::kWarning},
-                                                {"error", base::LogLevel::kError}}));
-  app->add_option("--log-format", options.log_format, "Form of the log lines on standard error")
+                                                {"error", base::LogLevel::kError}}))
+      ->type_name("LEVEL");
+  app->add_option("--log-format", options.log_format,
+                  "Form of the log lines on standard error: text or json [text]")
       ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogFormat>{
-          {"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}}));
+          {"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}}))
+      ->type_name("FORMAT");
   app->add_flag("--dry-run", options.dry_run, "Print the plan and stop before loading weights");
   app->footer(
       "Example:\n"
