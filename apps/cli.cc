@@ -25,6 +25,17 @@ CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
       ->type_name("SIZE");
 }
 
+// One of a few names; `chosen` receives what the name stands for.
+template <typename T>
+void add_choice(CLI::App* app, const std::string& name, T& chosen,
+                const std::map<std::string, T>& choices, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [spelling, value] : choices) names.push_back(spelling);
+  app->add_option_function<std::string>(
+         name, [&chosen, choices](const std::string& text) { chosen = choices.at(text); }, help)
+      ->check(CLI::IsMember(names));
+}
+
 void add_model_options(CLI::App* app, serve::ModelOptions& model) {
   app->add_option("model,--model,--model-path,-m", model.model_path,
                   "GGUF file, or directory with config.json and safetensors")
@@ -85,19 +96,15 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
          },
          "Seconds that running requests may take to finish after SIGTERM [30]")
       ->check(CLI::Range(0, 3600));
-  app->add_option("--log-level", options.log_level,
-                  "Least severe level to log: debug, info, warning or error [info]")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, base::LogLevel>{{"debug", base::LogLevel::kDebug},
-                                                {"info", base::LogLevel::kInfo},
-                                                {"warning", base::LogLevel::kWarning},
-                                                {"error", base::LogLevel::kError}}))
-      ->type_name("LEVEL");
-  app->add_option("--log-format", options.log_format,
-                  "Form of the log lines on standard error: text or json [text]")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, base::LogFormat>{
-          {"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}}))
-      ->type_name("FORMAT");
+  add_choice<base::LogLevel>(app, "--log-level", options.log_level,
+                             {{"debug", base::LogLevel::kDebug},
+                              {"info", base::LogLevel::kInfo},
+                              {"warning", base::LogLevel::kWarning},
+                              {"error", base::LogLevel::kError}},
+                             "Least severe level to log [info]");
+  add_choice<base::LogFormat>(app, "--log-format", options.log_format,
+                              {{"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}},
+                              "Form of the log lines on standard error [text]");
   app->add_flag("--dry-run", options.dry_run, "Print the plan and stop before loading weights");
   app->footer(
       "Example:\n"

@@ -93,7 +93,7 @@ std::unique_ptr<text::Tokenizer> load(const std::filesystem::path& path) {
 
 // Segments whose untrusted text holds no spelling of an added token, not even in part, so that the
 // reference, which sees one text, must agree.
-chat::Prompt random_prompt(base::Rng& rng) {
+chat::Prompt random_prompt(base::Rng& rng, bool accents) {
   static constexpr std::string_view kTrusted[] = {"<s>",      "<s>",        " <s> ", "\n", "a<s>b",
                                                   "\xC3\xA9", "x\xC3\xA9 ", "<",     "s>", "_<s>1"};
   static constexpr std::string_view kUntrusted[] = {
@@ -103,6 +103,7 @@ chat::Prompt random_prompt(base::Rng& rng) {
     const bool trusted = rng.below(2) == 0;
     const std::string_view piece = trusted ? kTrusted[rng.below(std::size(kTrusted))]
                                            : kUntrusted[rng.below(std::size(kUntrusted))];
+    if (!accents && piece.find('\xC3') != std::string_view::npos) continue;
     if (prompt.segments.empty() || prompt.segments.back().trusted != trusted) {
       prompt.segments.push_back({"", trusted});
     }
@@ -120,9 +121,13 @@ TEST(PromptEncoder, GivesOrdinaryTextTheIdsOfTheWholeWhateverItsSegments) {
     if (tokenizer == nullptr) continue;  // a kept input that the tokenizer rightly refuses
     ++loaded;
     const PromptEncoder encoder(*tokenizer);
+    // A token that is spelled in another form than the normaliser's is not looked for.
+    const auto added = tokenizer->added_tokens();
+    const bool accents = std::none_of(
+        added.begin(), added.end(), [](const auto& token) { return token.content == "e\xCC\x81"; });
     base::Rng rng(17);
     for (int round = 0; round < 500; ++round) {
-      const chat::Prompt prompt = random_prompt(rng);
+      const chat::Prompt prompt = random_prompt(rng, accents);
       Ids expected;
       tokenizer->encode(prompt.text(), text::AddedTokens::kRecognise, expected);
       ASSERT_EQ(encoder.encode(prompt), expected) << path << ": " << prompt.text();
