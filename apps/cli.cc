@@ -1,8 +1,10 @@
 #include "cli.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <iostream>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "commands.h"

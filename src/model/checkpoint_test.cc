@@ -243,20 +243,22 @@ TEST(Checkpoint, EveryFlippedByteOfAHeaderIsAnErrorOrStillAModel) {
   directory.write("config.json", testing::tiny_llama_config());
   const std::string weights = testing::safetensors_bytes(testing::tiny_llama_tensors());
   const std::string gguf = testing::tiny_llama_gguf().bytes();
+  directory.write(kWeights, weights);
+  directory.write("w.gguf", gguf);
   const size_t header = 8 + testing::safetensors_header(testing::tiny_llama_tensors()).size();
   const size_t table = gguf.size() - weights.size() + header;
-  for (const char mask : {'\x01', '\x20', '\x80'}) {
-    for (size_t at = 0; at < std::max(header, table); ++at) {
-      std::string broken = weights;
-      if (at < header) broken[at] = static_cast<char>(broken[at] ^ mask);
-      directory.write(kWeights, broken);
-      expect_error_or_model(directory.path());
-      broken = gguf;
-      if (at < table) broken[at] = static_cast<char>(broken[at] ^ mask);
-      directory.write("w.gguf", broken);
-      expect_error_or_model(directory.path() / "w.gguf");
+  const auto flip_each = [&](std::string_view file, const std::string& bytes, size_t count,
+                             const std::filesystem::path& checkpoint) {
+    for (const char mask : {'\x01', '\x20', '\x80'}) {
+      for (size_t at = 0; at < count; ++at) {
+        directory.patch(file, at, static_cast<char>(bytes[at] ^ mask));
+        expect_error_or_model(checkpoint);
+        directory.patch(file, at, bytes[at]);
+      }
     }
-  }
+  };
+  flip_each(kWeights, weights, header, directory.path());
+  flip_each("w.gguf", gguf, table, directory.path() / "w.gguf");
 }
 
 // The four cases of tie flag and head.

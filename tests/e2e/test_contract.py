@@ -2,7 +2,7 @@
 
 import time
 
-from harness import Case, call, chat, complete, headers_for, metrics, stream
+from harness import Case, call, chat, complete, headers_for, metrics, quick, stream
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -70,11 +70,16 @@ class Lengths(Case):
         self.assert_error(complete(self.server, [1] * (limit + 1)), 400, "context_length_exceeded")
 
     def test_hostile_lengths_are_refused_quickly(self):
-        for text in ("." * 1_000_000, "a" * 10_000_000, " " * 1_000_000, "\U0001f600" * 200_000):
+        for text in (
+            "." * 1_000_000,
+            "a" * quick(10_000_000, 1_000_000),
+            " " * 1_000_000,
+            "\U0001f600" * 200_000,
+        ):
             start = time.monotonic()
             answer = complete(self.server, text)
             self.assertIn(answer.status, (400, 413))
-            self.assertLess(time.monotonic() - start, 20)
+            self.assertLess(time.monotonic() - start, quick(20, 60))
 
 
 BASE = {"messages": [message()]}

@@ -14,12 +14,14 @@ from harness import (
     complete,
     headers_for,
     metrics,
+    quick,
     stream,
     together,
     wait_until,
 )
 
 CHAT = "/v1/chat/completions"
+LENGTH = quick(60, 20)
 
 
 class OwnServer(Case):
@@ -92,7 +94,7 @@ class SmallQueue(OwnServer):
     flags = ("--max-running-requests", "2", "--max-queued-requests", "2")
 
     def test_what_does_not_fit_is_told_to_come_back_and_the_rest_is_answered(self):
-        jobs = [lambda: chat(self.server, "Count.", ignore_eos=True, max_tokens=60)] * 16
+        jobs = [lambda: chat(self.server, "Count.", ignore_eos=True, max_tokens=LENGTH)] * 16
         answers = together(jobs, 16)
         refused = [answer for answer in answers if answer.status == 429]
         served = [answer for answer in answers if answer.status == 200]
@@ -101,7 +103,7 @@ class SmallQueue(OwnServer):
         for answer in refused:
             self.assert_error(answer, 429, "queue_full")
             self.assertIn("retry-after", answer.headers)
-        self.assertTrue(all(answer.usage["completion_tokens"] == 60 for answer in served))
+        self.assertTrue(all(answer.usage["completion_tokens"] == LENGTH for answer in served))
         self.assertEqual(complete(self.server, "again", max_tokens=1).status, 200)
 
 
@@ -113,7 +115,7 @@ class Shutdown(unittest.TestCase):
         bodies = [
             {
                 "messages": [{"role": "user", "content": f"Story {i}."}],
-                "max_tokens": 120,
+                "max_tokens": 2 * LENGTH,
                 "ignore_eos": True,
             }
             for i in range(3)
@@ -133,6 +135,6 @@ class Shutdown(unittest.TestCase):
         for result in results:
             self.assertTrue(result.done, json.dumps(result.error))
             self.assertEqual(
-                (result.finish_reason, result.usage["completion_tokens"]), ("length", 120)
+                (result.finish_reason, result.usage["completion_tokens"]), ("length", 2 * LENGTH)
             )
         self.assertEqual(server.stop(), 0, server.log_text())

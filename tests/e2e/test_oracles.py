@@ -9,6 +9,7 @@ from harness import (
     idle,
     metrics,
     open_request,
+    quick,
     stream,
     together,
     wait_until,
@@ -20,17 +21,18 @@ TOPICS = ["the sea", "bread", "a clock", "mountains", "music", "rain", "a librar
 
 def requests_of_many_kinds(count):
     """Prompts of 20 to 1000 tokens, answers of 4 to 24: prefill chunks and decode steps mix."""
+    longest = quick(40, 6)
     bodies = []
     for i in range(count):
         filler = " ".join(
-            f"Note {k}: {TOPICS[(i + k) % len(TOPICS)]}." for k in range((i % 4) * 40)
+            f"Note {k}: {TOPICS[(i + k) % len(TOPICS)]}." for k in range((i % 4) * longest)
         )
         content = f"{filler} Tell me about {TOPICS[i % len(TOPICS)]}, number {i}."
         bodies.append(
             {
                 "messages": [{"role": "user", "content": content}],
                 "temperature": 0,
-                "max_tokens": 4 + i % 21,
+                "max_tokens": 4 + i % quick(21, 5),
             }
         )
     return bodies
@@ -38,7 +40,7 @@ def requests_of_many_kinds(count):
 
 class Solo(Case):
     def test_32_concurrent_answers_are_byte_equal_to_lone_ones(self):
-        bodies = requests_of_many_kinds(32)
+        bodies = requests_of_many_kinds(quick(32, 12))
         lone = [call(self.server, "POST", CHAT, body) for body in bodies]
         self.assertEqual({answer.status for answer in lone}, {200})
         jobs = [lambda body=body: call(self.server, "POST", CHAT, body) for body in bodies]
@@ -50,7 +52,9 @@ class Solo(Case):
             )
             self.assertEqual(among.choice["finish_reason"], alone.choice["finish_reason"])
             self.assertEqual(among.usage["completion_tokens"], alone.usage["completion_tokens"])
-        self.assertGreater(len({answer.text for answer in lone}), 16, "the requests do differ")
+        self.assertGreater(
+            len({answer.text for answer in lone}), len(bodies) // 2, "the requests do differ"
+        )
 
 
 class Fold(Case):
@@ -61,7 +65,7 @@ class Fold(Case):
             "Say hello in Chinese, 你好.",
             "List: 1.",
         ]
-        for prompt in prompts:
+        for prompt in prompts[: quick(4, 2)]:
             whole = chat(self.server, prompt, temperature=0, max_tokens=24)
             streamed = stream(
                 self.server,
@@ -81,7 +85,7 @@ class Fold(Case):
                 self.assertEqual(streamed.usage["prompt_tokens"], whole.usage["prompt_tokens"])
 
     def test_token_by_token_characters_come_whole(self):
-        for seed in range(4):
+        for seed in range(quick(4, 1)):
             fields = {
                 "prompt": "🙂🙃😀 你好世界 ",
                 "temperature": 1.5,
@@ -98,7 +102,7 @@ class Conserve(Case):
     def test_after_a_load_everything_is_accounted_for(self):
         wait_until(lambda: idle(self.server), "idle before the load")
         _, before = metrics(self.server)
-        bodies = requests_of_many_kinds(12)
+        bodies = requests_of_many_kinds(quick(12, 4))
         jobs = [lambda body=body: call(self.server, "POST", CHAT, body) for body in bodies]
         jobs += [
             lambda: complete(
@@ -162,7 +166,7 @@ class Alive(Case):
             connection.close()
 
         jobs = []
-        for i in range(40):
+        for i in range(quick(40, 16)):
             jobs.append(lambda i=i: leave(i))
             if i % 8 == 0:
                 jobs.append(
@@ -173,7 +177,7 @@ class Alive(Case):
                     )
                 )
         texts = [result for result in together(jobs, 8) if result is not None]
-        self.assertEqual(texts, [expected] * 5)
+        self.assertEqual(texts, [expected] * quick(5, 2))
         wait_until(lambda: idle(self.server), "everything is free again")
 
     def test_the_same_client_request_id_does_not_cross_answers(self):

@@ -1,6 +1,6 @@
 """What sampling parameters do to a real model's answers."""
 
-from harness import Case, chat, complete, stream, together
+from harness import Case, chat, complete, quick, stream, together
 
 PROMPT = "The three most important things in life are"
 
@@ -83,7 +83,7 @@ class StopStrings(Case):
             sent = {**fields, "temperature": 0, "max_tokens": 40}
             whole = stream(self.server, route, **sent).text
             self.assertGreater(len(whole), 24)
-            for start, length in ((10, 1), (12, 5), (9, 14)):
+            for start, length in ((9, 14), (12, 5), (10, 1))[: quick(3, 1)]:
                 stop = whole[start : start + length]
                 cut = whole[: whole.find(stop)]
                 with self.subTest(route=route, stop=stop):

@@ -70,6 +70,14 @@ void TemporaryDirectory::write(std::string_view name, std::string_view bytes) co
   BH_CHECK(out.good(), "a test file is written");
 }
 
+void TemporaryDirectory::patch(std::string_view name, size_t at, char byte) const {
+  std::fstream file(path_ / name, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(byte);
+  file.flush();
+  BH_CHECK(file.good(), "a byte of a test file is changed");
+}
+
 std::string TemporaryDirectory::read(std::string_view name) const {
   std::ifstream in(path_ / name, std::ios::binary);
   std::ostringstream out;

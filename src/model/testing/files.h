@@ -29,6 +29,8 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   void write(std::string_view name, std::string_view bytes) const;
   std::string read(std::string_view name) const;
+  // Overwrites one byte in place.
+  void patch(std::string_view name, size_t at, char byte) const;
 
  private:
   std::filesystem::path path_;
