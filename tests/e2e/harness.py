@@ -5,6 +5,7 @@ build/*/bin/bulkhead) is started on a free loopback port with BULKHEAD_MODEL (de
 SmolLM2).
 """
 
+import atexit
 import concurrent.futures
 import http.client
 import json
@@ -19,7 +20,7 @@ import unittest
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_SECONDS = 120  # a sanitizer build on a busy machine
+START_SECONDS = 300  # a sanitizer build on a busy machine
 REQUEST_SECONDS = 300
 
 
@@ -53,16 +54,19 @@ class Server:
     def __init__(self, flags=(), key=None):
         self.key = key
         self.process = None
-        self.log = tempfile.NamedTemporaryFile(prefix="bulkhead-e2e-", suffix=".log", mode="w+")
+        handle, self.log_path = tempfile.mkstemp(prefix="bulkhead-e2e-", suffix=".log")
+        os.close(handle)
+        atexit.register(os.unlink, self.log_path)
         self._start(list(flags))
 
     def _start(self, flags):
         binary, model = find_binary(), find_model()
-        port_file = pathlib.Path(self.log.name + ".port")
+        port_file = pathlib.Path(self.log_path + ".port")
         command = [binary, "serve", "--model", model, "--port", "0", "--port-file", str(port_file)]
         if self.key:
             flags += ["--api-key", self.key]
-        self.process = subprocess.Popen(command + flags, stdout=self.log, stderr=subprocess.STDOUT)
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(command + flags, stdout=log, stderr=subprocess.STDOUT)
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             if self.process.poll() is not None:
@@ -80,7 +84,7 @@ class Server:
         return f"http://{self.host}:{self.port}"
 
     def log_text(self):
-        with open(self.log.name, encoding="utf-8", errors="replace") as file:
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()[-5000:]
 
     def alive(self):
