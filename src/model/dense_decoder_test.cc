@@ -29,15 +29,17 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// Every family's forward on every runnable path; the slow reference path with the one that has all
-// the parts.
+// Every family's forward on every runnable path; the slow paths with the one that has all the
+// parts.
 template <typename Body>
-void for_each_model(Body&& body) {
-  for (const device::Isa isa : testing::runnable_isas()) {
+void for_each_model(unsigned threads, Body&& body) {
+  for (const testing::KernelPath& path : testing::kernel_paths()) {
     for (const char* name : {"llama", "qwen2", "qwen3"}) {
-      if (isa == device::Isa::kRef && std::string_view(name) != "qwen3") continue;
-      SCOPED_TRACE(std::string(device::to_string(isa)) + " " + name);
-      const testing::LoadedModel model = testing::load_model(model_path(name), isa, kLimits);
+      const bool slow = path.name == "ref" || path.name == "amx emulated";
+      if (slow && std::string_view(name) != "qwen3") continue;
+      SCOPED_TRACE(path.name + " " + name);
+      const testing::LoadedModel model =
+          testing::load_model(model_path(name), path, kLimits, threads);
       ASSERT_NE(model.decoder, nullptr);
       body(*model.decoder);
     }
@@ -48,7 +50,7 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   // Long enough for a second cut of the attention's KV range.
   constexpr int32_t kTokens = kernels::kKvSplit + 44;
   constexpr int32_t kPages = 24;
-  for_each_model([](Decoder& decoder) {
+  for_each_model(2, [](Decoder& decoder) {
     const TestCache cache(decoder.facts(), 16, kPages);
     const std::vector<TokenId> tokens = testing::random_tokens(kTokens, kVocabulary, 1);
     const std::vector<float> whole = testing::all_logits(
@@ -79,7 +81,7 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
 TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
   constexpr int32_t kSequences = 64;
   constexpr int32_t kPages = kSequences * 2;
-  for_each_model([](Decoder& decoder) {
+  for_each_model(1, [](Decoder& decoder) {
     std::vector<TestSequence> sequences;
     std::vector<std::vector<float>> alone;
     const TestCache cache(decoder.facts(), 16, kPages);
@@ -124,7 +126,7 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
 }
 
 TEST(DenseDecoder, AStepAllocatesNothing) {
-  for_each_model([](Decoder& decoder) {
+  for_each_model(2, [](Decoder& decoder) {
     const TestCache cache(decoder.facts(), 16, 20);
     const TestSequence sequence = {.tokens = testing::random_tokens(300, kVocabulary, 2),
                                    .pages = testing::contiguous_pages(300, 16, 0)};
@@ -143,7 +145,7 @@ TEST(DenseDecoder, AStepAllocatesNothing) {
 
 TEST(DenseDecoder, FactsDescribeTheModel) {
   const testing::LoadedModel model =
-      testing::load_model(model_path("qwen3"), device::Isa::kRef, kLimits);
+      testing::load_model(model_path("qwen3"), testing::reference_path(), kLimits, 1);
   ASSERT_NE(model.decoder, nullptr);
   const ModelFacts& facts = model.decoder->facts();
   EXPECT_EQ(facts.name, "qwen3");

@@ -75,10 +75,10 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
   const std::filesystem::path directory =
       testing::golden_directory() / "models" / GetParam().directory;
   const Golden golden = read_golden(directory / "golden.safetensors");
-  for (const device::Isa isa : testing::runnable_isas()) {
-    SCOPED_TRACE(std::string(device::to_string(isa)));
+  for (const testing::KernelPath& path : testing::kernel_paths()) {
+    SCOPED_TRACE(path.name);
     const testing::LoadedModel model =
-        testing::load_model(directory / GetParam().file, isa, kLimits);
+        testing::load_model(directory / GetParam().file, path, kLimits, 1);
     ASSERT_NE(model.decoder, nullptr);
     const ModelFacts& facts = model.decoder->facts();
     const auto total = static_cast<int32_t>(golden.ids.size());
@@ -87,12 +87,9 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
                                             .pages = testing::scattered_pages(total, 16, 8)};
     const std::vector<float> logits =
         testing::all_logits(*model.decoder, cache, sequence, {kPromptTokens, 1});
-    // The matrix unit rounds activations to BF16 (kernels/gemm.h).
-    const bool tiles = isa == device::Isa::kAmx;
     const float gap = relative_gap(logits, golden.rounded);
-    fmt::print("{} {}: {:.1e} of the largest logit\n", GetParam().directory, device::to_string(isa),
-               gap);
-    EXPECT_LE(gap, tiles ? 3e-2f : 1e-3f);
+    fmt::print("{} {}: {:.1e} of the largest logit\n", GetParam().directory, path.name, gap);
+    EXPECT_LE(gap, path.tiles ? 3e-2f : 1e-3f);
     EXPECT_LE(relative_gap(logits, golden.plain), 3e-2f);
     const auto vocabulary = static_cast<size_t>(facts.vocabulary_size);
     for (size_t i = kPromptTokens; i < golden.ids.size(); ++i) {
@@ -119,7 +116,7 @@ TEST(GoldenFormats, AGgufFileGivesTheSameBitsAsItsSafetensorsTwin) {
     std::vector<std::vector<float>> logits;
     for (const char* file : {"", "model.gguf"}) {
       const testing::LoadedModel model =
-          testing::load_model(directory / file, device::Isa::kRef, kLimits);
+          testing::load_model(directory / file, testing::reference_path(), kLimits, 2);
       ASSERT_NE(model.decoder, nullptr);
       const testing::TestCache cache(model.decoder->facts(), 16, 4);
       logits.push_back(testing::all_logits(

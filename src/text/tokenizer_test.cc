@@ -116,6 +116,7 @@ TEST(Tokenizer, EncodesTheSameFromManyThreads) {
   const auto expected = encode(*tokenizer, text, AddedTokens::kRecognise);
   std::vector<std::vector<TokenId>> results(4);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (auto& result : results) {
     threads.emplace_back([&] { result = encode(*tokenizer, text, AddedTokens::kRecognise); });
   }

@@ -219,54 +219,62 @@ TEST(Completions, TheFirstPromptTokensAreTheTokenizersPrefix) {
   EXPECT_EQ(world.generator.last().request.prompt, (std::vector<wire::TokenId>{7, 8}));
 }
 
+struct Script {
+  std::vector<wire::TokenId> tokens;
+  std::string fields;
+  bool chat = false;
+  FinishReason reason = FinishReason::kStop;
+};
+
+Script random_script(base::Rng& rng) {
+  Script script;
+  for (uint64_t i = 0; i < rng.below(25); ++i) {
+    const uint64_t kind = rng.below(4);
+    script.tokens.push_back(kind == 0 ? static_cast<wire::TokenId>(rng.below(ByteTokenizer::kSize))
+                            : kind == 1 ? ByteTokenizer::kHalfSmile
+                                        : static_cast<wire::TokenId>('a' + rng.below(3)));
+  }
+  script.fields = R"(,"stop":["ab","bca","word"])";
+  if (rng.below(2) == 0) script.fields += R"(,"include_stop_str_in_output":true)";
+  if (rng.below(2) == 0) script.fields += R"(,"skip_special_tokens":false)";
+  script.chat = rng.below(2) == 0;
+  if (script.chat) script.fields += R"(,"logprobs":true,"top_logprobs":2)";
+  script.reason = rng.below(2) == 0 ? FinishReason::kStop : FinishReason::kLength;
+  return script;
+}
+
+// The events of `script`, handed over in random portions.
+std::shared_ptr<MemoryWriter> play(ApiWorld& world, const Script& script, bool stream,
+                                   base::Rng& rng) {
+  const std::string fields = script.fields + (stream ? std::string(kStreamUsage) : "");
+  const auto writer = script.chat ? world.chat(fields) : world.complete(fields);
+  auto& running = world.generator.last();
+  for (const wire::TokenId id : script.tokens) {
+    if (running.cancelled) break;
+    world.generator.token(running, id);
+    if (rng.below(3) == 0) world.pump();
+  }
+  world.generator.finish(running, running.cancelled ? FinishReason::kCancelled : script.reason);
+  world.pump();
+  return writer;
+}
+
 // FOLD: the joined stream is the whole answer, for random tokens, stops and timings.
 TEST(Generation, TheJoinedStreamIsTheWholeAnswer) {
+  ApiWorld world;
   base::Rng rng(5);
   for (int round = 0; round < 300; ++round) {
-    std::vector<wire::TokenId> script;
-    for (uint64_t i = 0; i < rng.below(25); ++i) {
-      const uint64_t kind = rng.below(4);
-      script.push_back(kind == 0   ? static_cast<wire::TokenId>(rng.below(ByteTokenizer::kSize))
-                       : kind == 1 ? ByteTokenizer::kHalfSmile
-                                   : static_cast<wire::TokenId>('a' + rng.below(3)));
-    }
-    std::string fields = R"(,"stop":["ab","bca","word"])";
-    if (rng.below(2) == 0) fields += R"(,"include_stop_str_in_output":true)";
-    if (rng.below(2) == 0) fields += R"(,"skip_special_tokens":false)";
-    const bool chat = rng.below(2) == 0;
-    if (chat) fields += R"(,"logprobs":true,"top_logprobs":2)";
-    const auto reason = rng.below(2) == 0 ? FinishReason::kStop : FinishReason::kLength;
-    Folded answers[2];
-    std::string whole_text;
-    std::string whole_reason;
-    for (const bool stream : {false, true}) {
-      ApiWorld world;
-      const std::string sent = fields + (stream ? std::string(kStreamUsage) : "");
-      const auto writer = chat ? world.chat(sent) : world.complete(sent);
-      auto& running = world.generator.last();
-      for (const wire::TokenId id : script) {
-        if (running.cancelled) break;
-        world.generator.token(running, id);
-        if (rng.below(3) == 0) world.pump();
-      }
-      world.generator.finish(running, running.cancelled ? FinishReason::kCancelled : reason);
-      world.pump();
-      if (stream) {
-        answers[1] = fold(*writer);
-        continue;
-      }
-      const boost::json::object body = writer->body();
-      whole_text =
-          text_of(chat ? choice_of(body).at("message").at("content") : choice_of(body).at("text"));
-      whole_reason = text_of(choice_of(body).at("finish_reason"));
-      answers[0].usage = body.at("usage");
-      answers[0].stop_reason = choice_of(body).at("stop_reason");
-    }
-    ASSERT_EQ(answers[1].text, whole_text);
-    ASSERT_EQ(answers[1].finish_reason, whole_reason);
-    ASSERT_EQ(answers[1].stop_reason, answers[0].stop_reason);
-    ASSERT_EQ(answers[1].usage.at("completion_tokens"), answers[0].usage.at("completion_tokens"));
-    ASSERT_TRUE(answers[1].done);
+    const Script script = random_script(rng);
+    const Folded joined = fold(*play(world, script, true, rng));
+    const boost::json::object whole = play(world, script, false, rng)->body();
+    const boost::json::object& choice = choice_of(whole);
+    ASSERT_EQ(joined.text,
+              text_of(script.chat ? choice.at("message").at("content") : choice.at("text")));
+    ASSERT_EQ(joined.finish_reason, text_of(choice.at("finish_reason")));
+    ASSERT_EQ(joined.stop_reason, choice.at("stop_reason"));
+    ASSERT_EQ(joined.usage.at("completion_tokens"), whole.at("usage").at("completion_tokens"));
+    ASSERT_TRUE(joined.done);
+    world.generator.submitted.clear();
   }
 }
 

@@ -7,30 +7,49 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "kernels/amx/gemm_tiles.h"
 
 namespace bulkhead::model::testing {
 
-std::vector<device::Isa> runnable_isas() {
-  std::vector<device::Isa> out;
-  for (const kernels::IsaSupport& support : kernels::isa_support(device::detect_cpu())) {
+namespace {
+
+void emulated_gemm(const kernels::GemmArgs& args, device::ThreadPool& pool) {
+  kernels::amx::gemm(kernels::kEmulatedTileOps, args, pool);
+}
+
+}  // namespace
+
+std::vector<KernelPath> kernel_paths() {
+  const device::CpuFacts cpu = device::detect_cpu();
+  std::vector<KernelPath> out;
+  for (const kernels::IsaSupport& support : kernels::isa_support(cpu)) {
+    const std::string name(device::to_string(support.isa));
+    const bool tiles = support.isa == device::Isa::kAmx;
     if (support.runnable) {
-      out.push_back(support.isa);
-    } else {
-      fmt::print("not run: {} ({})\n", device::to_string(support.isa), support.reason);
+      out.push_back({name, *kernels::select_kernels(cpu, support.isa), tiles});
+      continue;
     }
+    fmt::print("not run: {} ({})\n", name, support.reason);
+    if (!tiles) continue;
+    KernelPath emulated = {"amx emulated", out.back().kernels, true};
+    emulated.kernels.gemm = emulated_gemm;
+    out.push_back(std::move(emulated));
   }
   return out;
 }
 
-LoadedModel load_model(const std::filesystem::path& path, device::Isa isa, StepLimits limits) {
+KernelPath reference_path() {
+  return {"ref", *kernels::select_kernels(device::detect_cpu(), device::Isa::kRef), false};
+}
+
+LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
+                       StepLimits limits, unsigned threads) {
   LoadedModel out;
-  out.pool = std::make_unique<device::ThreadPool>(device::ThreadPoolOptions{.threads = 2});
-  auto kernels = kernels::select_kernels(device::detect_cpu(), isa);
+  out.pool = std::make_unique<device::ThreadPool>(device::ThreadPoolOptions{.threads = threads});
   auto checkpoint = Checkpoint::open(path);
-  EXPECT_TRUE(kernels.ok());
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-  if (!kernels.ok() || !checkpoint.ok()) return out;
-  auto decoder = load_decoder(*checkpoint, *kernels, *out.pool, limits, {});
+  if (!checkpoint.ok()) return out;
+  auto decoder = load_decoder(*checkpoint, kernels.kernels, *out.pool, limits, {});
   EXPECT_TRUE(decoder.ok()) << decoder.error().message;
   if (decoder.ok()) out.decoder = std::move(decoder).value();
   return out;

@@ -18,16 +18,27 @@
 
 namespace bulkhead::model::testing {
 
-// The ISA paths that run here; those that do not are named on standard output.
-std::vector<device::Isa> runnable_isas();
+// A set of kernels that runs here.
+struct KernelPath {
+  std::string name;
+  kernels::KernelSet kernels;
+  bool tiles = false;  // products round activations to BF16 (kernels/gemm.h)
+};
+
+// Every path this machine has, weakest first; those it lacks are named on standard output. Where
+// the matrix unit is lacking its products run on the emulated one.
+std::vector<KernelPath> kernel_paths();
+KernelPath reference_path();
 
 struct LoadedModel {
   std::unique_ptr<device::ThreadPool> pool;
   std::unique_ptr<Decoder> decoder;
 };
 
-// Loads with two threads; a failure is a test failure and gives an empty model.
-LoadedModel load_model(const std::filesystem::path& path, device::Isa isa, StepLimits limits);
+// A failure is a test failure and gives an empty model. Tests of many small steps use one thread:
+// hand-overs between threads are dear on a busy machine.
+LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
+                       StepLimits limits, unsigned threads);
 
 // Pages whose unused slots are NaN: reading a slot that was not written shows in the logits.
 class TestCache {
