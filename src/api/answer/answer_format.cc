@@ -61,4 +61,15 @@ double finite_logprob(float logprob) {
   return std::max(static_cast<double>(logprob), kLogprobFloor);
 }
 
+std::string usage_only_chunk(const AnswerHead& head, std::string_view object, const Usage& usage) {
+  base::JsonWriter json;
+  json.begin_object();
+  write_head(json, head, object);
+  json.key("choices").begin_array().end_array();
+  json.key("usage");
+  write_usage(json, usage);
+  json.end_object();
+  return std::move(json).take();
+}
+
 }  // namespace bulkhead::api

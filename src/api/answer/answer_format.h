@@ -65,6 +65,8 @@ void write_usage(base::JsonWriter& json, const Usage& usage);
 void write_ending(base::JsonWriter& json, const Outcome* outcome);  // finish_reason, stop_reason
 void write_head(base::JsonWriter& json, const AnswerHead& head, std::string_view object);
 void write_running_usage(base::JsonWriter& json, const AnswerHead& head, const RunningUsage& usage);
+// The last chunk of a stream that asked for usage: no choices.
+std::string usage_only_chunk(const AnswerHead& head, std::string_view object, const Usage& usage);
 // JSON has no infinity: an impossible token reads as this.
 double finite_logprob(float logprob);
 

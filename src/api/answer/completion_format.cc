@@ -41,14 +41,7 @@ class CompletionFormat final : public AnswerFormat {
   }
 
   std::string usage_chunk(const Usage& usage) override {
-    base::JsonWriter json;
-    json.begin_object();
-    write_head(json, head_, "text_completion");
-    json.key("choices").begin_array().end_array();
-    json.key("usage");
-    write_usage(json, usage);
-    json.end_object();
-    return std::move(json).take();
+    return usage_only_chunk(head_, "text_completion", usage);
   }
 
   std::string whole(const Piece& all, const Outcome& outcome, const Usage& usage) override {
