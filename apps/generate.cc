@@ -21,6 +21,7 @@ class Printer final : public wire::EventSink {
  public:
   explicit Printer(const text::Tokenizer& tokenizer) : detokenizer_(tokenizer, true) {}
 
+  void on_prompt(wire::PromptEvent) override {}  // never asked for
   void on_token(wire::TokenEvent event) override {
     std::cout << detokenizer_.push(event.token) << std::flush;
   }

@@ -37,12 +37,14 @@ class EchoGenerator final : public wire::Generator {
     return status;
   }
   wire::RequestId next_id() override { return ++last_id_; }
-  base::Status submit(wire::GenerateRequest request,
-                      std::shared_ptr<wire::EventSink> sink) override {
+  base::Status submit_all(std::vector<wire::Submission> batch) override {
     std::lock_guard lock(mutex_);
-    running_.push_back({std::move(request), std::move(sink)});
+    for (wire::Submission& one : batch) {
+      running_.push_back({std::move(one.request), std::move(one.sink)});
+    }
     return {};
   }
+  void flush_cache() override {}
   void cancel(wire::RequestId id) override {
     std::lock_guard lock(mutex_);
     for (Sequence& one : running_) one.cancelled = one.cancelled || one.request.id == id;

@@ -108,12 +108,14 @@ class ScriptedGenerator final : public wire::Generator {
   const wire::GenerateLimits& limits() const override { return limits_; }
   wire::GeneratorStatus status() const override { return status_; }
   wire::RequestId next_id() override { return ++last_id_; }
-  base::Status submit(wire::GenerateRequest request,
-                      std::shared_ptr<wire::EventSink> sink) override {
+  base::Status submit_all(std::vector<wire::Submission> batch) override {
     if (refusal) return *refusal;
-    submitted.push_back({std::move(request), std::move(sink), 0, false});
+    for (wire::Submission& one : batch) {
+      submitted.push_back({std::move(one.request), std::move(one.sink), 0, false});
+    }
     return {};
   }
+  void flush_cache() override { ++flushes; }
   void cancel(wire::RequestId id) override {
     for (Running& one : submitted) {
       if (one.request.id == id) one.cancelled = true;
@@ -154,6 +156,7 @@ class ScriptedGenerator final : public wire::Generator {
   wire::GenerateLimits limits_;
   wire::GeneratorStatus status_;
   std::optional<base::Error> refusal;
+  int flushes = 0;
   std::deque<Running> submitted;
 
  private:

@@ -10,31 +10,40 @@
 namespace bulkhead::router {
 
 Inbox::Inbox(uint32_t live_max) : live_max_(live_max) {
-  submissions_.reserve(live_max);
+  arrivals_.reserve(live_max);
   cancellations_.reserve(live_max);
   live_.reserve(live_max);
 }
 
-base::Status Inbox::submit(Submission submission) {
+base::Status Inbox::submit(std::vector<wire::Submission> batch, std::chrono::nanoseconds now) {
   {
     std::lock_guard lock(mutex_);
     if (closed_.load(std::memory_order_relaxed)) {
       return base::Error{base::ErrorCode::kUnavailable, "the server is shutting down", {}};
     }
-    if (live_.size() >= live_max_) {
+    if (live_.size() + batch.size() > live_max_) {
       return base::Error{
           base::ErrorCode::kResourceExhausted,
           fmt::format("the server is at its limit of {} requests; try again later", live_max_),
           {}};
     }
-    const wire::RequestId id = submission.request.id;
-    if (!live_.emplace(id, false).second) {
-      return base::invalid_argument("id", fmt::format("request id {} is in use", id));
+    BH_TRY(enter_ids(batch));
+    for (wire::Submission& one : batch) {
+      arrivals_.push_back({std::move(one.request), std::move(one.sink), now});
     }
-    submissions_.push_back(std::move(submission));
     pending_.store(true, std::memory_order_release);
   }
   arrived_.notify_one();
+  return {};
+}
+
+base::Status Inbox::enter_ids(const std::vector<wire::Submission>& batch) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const wire::RequestId id = batch[i].request.id;
+    if (live_.emplace(id, false).second) continue;
+    for (size_t entered = 0; entered < i; ++entered) live_.erase(batch[entered].request.id);
+    return base::invalid_argument("id", fmt::format("request id {} is in use", id));
+  }
   return {};
 }
 
@@ -59,13 +68,12 @@ void Inbox::close() {
   arrived_.notify_one();
 }
 
-void Inbox::take(std::vector<Submission>& submissions,
-                 std::vector<wire::RequestId>& cancellations) {
+void Inbox::take(std::vector<Arrival>& arrivals, std::vector<wire::RequestId>& cancellations) {
   if (!pending_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
   pending_.store(false, std::memory_order_relaxed);
-  std::move(submissions_.begin(), submissions_.end(), std::back_inserter(submissions));
-  submissions_.clear();
+  std::move(arrivals_.begin(), arrivals_.end(), std::back_inserter(arrivals));
+  arrivals_.clear();
   cancellations.insert(cancellations.end(), cancellations_.begin(), cancellations_.end());
   cancellations_.clear();
 }

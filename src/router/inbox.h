@@ -20,35 +20,38 @@
 
 namespace bulkhead::router {
 
-struct Submission {
+struct Arrival {
   wire::GenerateRequest request;
   std::shared_ptr<wire::EventSink> sink;
-  std::chrono::nanoseconds submitted{0};
+  std::chrono::nanoseconds at{0};
 };
 
 class Inbox {
  public:
   explicit Inbox(uint32_t live_max);
 
-  // kResourceExhausted when full, kUnavailable when closed, kInvalidArgument for an id in use.
-  base::Status submit(Submission submission);
+  // All of them or none: kResourceExhausted when full, kUnavailable when closed, kInvalidArgument
+  // for an id in use.
+  base::Status submit(std::vector<wire::Submission> batch, std::chrono::nanoseconds now);
   void cancel(wire::RequestId id);
   // No submission from here on; wakes the step thread.
   void close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
   // Appends what has arrived. Costs one atomic load when nothing has.
-  void take(std::vector<Submission>& submissions, std::vector<wire::RequestId>& cancellations);
+  void take(std::vector<Arrival>& arrivals, std::vector<wire::RequestId>& cancellations);
   // The request is done; its place is free.
   void forget(wire::RequestId id);
   // Returns when something has arrived, or after `timeout`: spins briefly, then sleeps.
   void wait(std::chrono::nanoseconds timeout);
 
  private:
+  base::Status enter_ids(const std::vector<wire::Submission>& batch);
+
   const uint32_t live_max_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<Submission> submissions_;
+  std::vector<Arrival> arrivals_;
   std::vector<wire::RequestId> cancellations_;
   std::unordered_map<wire::RequestId, bool> live_;  // -> cancellation seen
   std::atomic<bool> pending_{false};

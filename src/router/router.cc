@@ -69,10 +69,12 @@ wire::GeneratorStatus Router::status() const {
   return status;
 }
 
-base::Status Router::submit(wire::GenerateRequest request, std::shared_ptr<wire::EventSink> sink) {
-  BH_CHECK(sink != nullptr, "somebody receives the events");
-  BH_TRY(check_request(request, limits_));
-  return inbox_.submit({std::move(request), std::move(sink), deps_.clock.now()});
+base::Status Router::submit_all(std::vector<wire::Submission> batch) {
+  for (const wire::Submission& one : batch) {
+    BH_CHECK(one.sink != nullptr, "somebody receives the events");
+    BH_TRY(check_request(one.request, limits_));
+  }
+  return inbox_.submit(std::move(batch), deps_.clock.now());
 }
 
 void Router::drain(nanoseconds deadline) {
@@ -97,7 +99,7 @@ StepOutcome Router::step() {
 
 void Router::take_inbox() {
   inbox_.take(arrivals_, cancellations_);
-  for (Submission& arrival : arrivals_) enter(std::move(arrival));
+  for (Arrival& arrival : arrivals_) enter(std::move(arrival));
   arrivals_.clear();
   for (const wire::RequestId id : cancellations_) {
     for (Slot slot = 0; slot < requests_.size(); ++slot) {
@@ -110,19 +112,19 @@ void Router::take_inbox() {
   cancellations_.clear();
 }
 
-void Router::enter(Submission submission) {
+void Router::enter(Arrival arrival) {
   BH_CHECK(!free_.empty(), "the inbox accepts no more requests than there are slots");
   const Slot slot = free_.back();
   free_.pop_back();
   Request& request = requests_[slot];
   request = Request{};
   request.state = RequestState::kQueued;
-  request.id = submission.request.id;
-  request.prompt_tokens = static_cast<int32_t>(submission.request.prompt.size());
-  request.deadline = submission.request.deadline.value_or(kNever);
-  request.submitted = submission.submitted;
-  request.request = std::move(submission.request);
-  request.sink = std::move(submission.sink);
+  request.id = arrival.request.id;
+  request.prompt_tokens = static_cast<int32_t>(arrival.request.prompt.size());
+  request.deadline = arrival.request.deadline.value_or(kNever);
+  request.submitted = arrival.at;
+  request.request = std::move(arrival.request);
+  request.sink = std::move(arrival.sink);
   next_deadline_ = std::min(next_deadline_, request.deadline);
   queued_.push_back(slot);
 }

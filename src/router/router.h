@@ -38,9 +38,9 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   const wire::GenerateLimits& limits() const override { return limits_; }
   wire::GeneratorStatus status() const override;
   wire::RequestId next_id() override { return ++last_id_; }
-  base::Status submit(wire::GenerateRequest request,
-                      std::shared_ptr<wire::EventSink> sink) override;
+  base::Status submit_all(std::vector<wire::Submission> batch) override;
   void cancel(wire::RequestId id) override { inbox_.cancel(id); }
+  void flush_cache() override {}
 
   // Refuses new requests from now on; accepted ones go on until `deadline` (on the clock given at
   // construction) and are ended there.
@@ -67,7 +67,7 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   void apply_shutdown();
   void admit();
   wire::StepOutcome run_pools();
-  void enter(Submission submission);
+  void enter(Arrival arrival);
   // True when the event moved the request.
   bool apply(wire::Slot slot, RequestEvent event);
   void end_early(wire::Slot slot, RequestEvent event, wire::Ending ending);
@@ -77,10 +77,10 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   const wire::GenerateLimits limits_;
   RouterDeps deps_;
   Inbox inbox_;
-  std::vector<Request> requests_;     // by slot
-  std::vector<wire::Slot> free_;      // slots without a request
-  std::vector<wire::Slot> queued_;    // oldest first
-  std::vector<Submission> arrivals_;  // scratch of take_inbox()
+  std::vector<Request> requests_;   // by slot
+  std::vector<wire::Slot> free_;    // slots without a request
+  std::vector<wire::Slot> queued_;  // oldest first
+  std::vector<Arrival> arrivals_;   // scratch of take_inbox()
   std::vector<wire::RequestId> cancellations_;
   uint32_t running_ = 0;                    // admitted and not released
   bool closed_ = false;                     // no submission will arrive any more

@@ -60,6 +60,7 @@ struct FakeDecode final : wire::DecodePort {
 };
 
 struct Sink final : wire::EventSink {
+  void on_prompt(wire::PromptEvent) override {}
   void on_token(wire::TokenEvent event) override {
     EXPECT_EQ(finishes, 0);
     tokens.push_back(event.token);

@@ -18,4 +18,10 @@ std::string_view to_string(FinishReason reason) {
   return "unknown";
 }
 
+base::Status Generator::submit(GenerateRequest request, std::shared_ptr<EventSink> sink) {
+  std::vector<Submission> batch;
+  batch.push_back({std::move(request), std::move(sink)});
+  return submit_all(std::move(batch));
+}
+
 }  // namespace bulkhead::wire

@@ -7,6 +7,7 @@
 // one FinishEvent, after its last TokenEvent.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -34,11 +35,25 @@ struct SamplingParams {
   int32_t top_logprobs = -1;  // -1: no logprobs; 0..20: the chosen token and so many others
 };
 
+// Whose cached prompts a request may read, and who may read what it leaves.
+struct CacheScope {
+  // Derived from the authenticated key, never from the request alone; equal scopes share pages.
+  std::array<uint8_t, 32> tenant{};
+  bool insert = true;  // false: nothing of this request enters the prefix index
+};
+
 struct GenerateRequest {
   RequestId id = 0;
   std::vector<TokenId> prompt;  // at least one id, all inside the vocabulary
   SamplingParams sampling;
-  int32_t max_tokens = 0;         // >= 1; prompt + max_tokens fits the model's context
+  CacheScope cache;
+  int32_t prompt_logprobs = -1;  // -1: none; 0..20: each prompt token's own and so many others
+  int32_t priority = 0;          // lower goes first
+  // A request with the same prompt and scope, submitted before: this one waits until that one's
+  // prompt is in the cache, so that they share its pages. 0: none.
+  RequestId leader = 0;
+  // >= 1, or 0 where only prompt_logprobs are wanted; prompt + max_tokens fits the model's context
+  int32_t max_tokens = 0;
   int32_t min_tokens = 0;         // stop ids are not sampled before
   std::vector<TokenId> stop_ids;  // end of generation; empty when the client ignores EOS
   std::optional<std::chrono::nanoseconds> deadline;  // on the server's monotonic clock
@@ -65,13 +80,21 @@ struct TokenEvent {
   std::vector<TokenLogprob> top_logprobs;  // empty unless asked for
 };
 
+// A stretch of the prompt, scored. The first token of a prompt has no score and is left out.
+struct PromptEvent {
+  RequestId id = 0;
+  int32_t position = 0;  // of tokens[0] in the prompt, at least 1
+  std::vector<TokenEvent> tokens;
+};
+
 struct FinishEvent {
   RequestId id = 0;
   FinishReason reason = FinishReason::kStop;
   TokenId stop_id = -1;  // the id that ended a kStop
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;      // of the prompt, taken from the prefix index
+  int32_t cached_tokens = 0;      // of the prompt, taken from the prefix index at first admission
   int32_t completion_tokens = 0;  // = TokenEvents sent
+  int32_t preemptions = 0;        // times it gave way to others and was run again
   std::optional<base::Error> error;
   std::chrono::nanoseconds queue_time{0};
   std::chrono::nanoseconds prefill_time{0};
@@ -83,6 +106,8 @@ struct FinishEvent {
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  // In order of position, before the first on_token(); only where prompt_logprobs are asked for.
+  virtual void on_prompt(PromptEvent event) = 0;
   virtual void on_token(TokenEvent event) = 0;
   virtual void on_finish(FinishEvent event) = 0;
 };
@@ -100,15 +125,21 @@ struct GeneratorStatus {
   uint32_t running = 0;
   uint32_t waiting = 0;
   int32_t pages_total = 0;
-  int32_t pages_free = 0;
+  int32_t pages_free = 0;    // hold nothing of use
+  int32_t pages_cached = 0;  // held by the prefix index alone: given up when others need them
   bool draining = false;
   std::chrono::nanoseconds last_progress{
       0};  // monotonic time of the last completed step or idle tick
 };
 
+struct Submission {
+  GenerateRequest request;
+  std::shared_ptr<EventSink> sink;
+};
+
 // The port behind the API: accepts requests and produces their events.
 //
-// Threads: any thread. submit() never blocks: it refuses with kResourceExhausted (queue full:
+// Threads: any thread. Submitting never blocks: it refuses with kResourceExhausted (queue full:
 // answer 429), kUnavailable (draining: 503) or kInvalidArgument (can never fit; names the limit:
 // 400).
 class Generator {
@@ -117,9 +148,13 @@ class Generator {
   virtual const GenerateLimits& limits() const = 0;
   virtual GeneratorStatus status() const = 0;
   virtual RequestId next_id() = 0;
-  virtual base::Status submit(GenerateRequest request, std::shared_ptr<EventSink> sink) = 0;
+  // All of them or none.
+  virtual base::Status submit_all(std::vector<Submission> batch) = 0;
+  base::Status submit(GenerateRequest request, std::shared_ptr<EventSink> sink);
   // Asks for an early end; the FinishEvent still comes. Unknown or finished ids are ignored.
   virtual void cancel(RequestId id) = 0;
+  // Asks that the prefix index forget everything; pages in use stay with their requests.
+  virtual void flush_cache() = 0;
 };
 
 }  // namespace bulkhead::wire

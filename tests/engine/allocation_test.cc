@@ -37,6 +37,7 @@ using testing::EngineStack;
 
 class CountingSink final : public wire::EventSink {
  public:
+  void on_prompt(wire::PromptEvent) override {}
   void on_token(wire::TokenEvent) override { ++tokens; }
   void on_finish(wire::FinishEvent) override { ++finishes; }
   int tokens = 0;

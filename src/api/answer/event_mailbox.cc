@@ -4,6 +4,17 @@
 
 namespace bulkhead::api {
 
+// Bounded by the prompt, which is a bounded request's own.
+void EventMailbox::on_prompt(wire::PromptEvent event) {
+  bool must_wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    pending_.prompt.push_back(std::move(event));
+    must_wake = !std::exchange(awake_, true);
+  }
+  if (must_wake) wake();
+}
+
 void EventMailbox::on_token(wire::TokenEvent event) {
   bool must_wake = false;
   {
@@ -41,6 +52,7 @@ void EventMailbox::drain() {
   }
   deliver_(draining_);
   const bool last = draining_.finish.has_value();
+  draining_.prompt.clear();
   draining_.tokens.clear();
   draining_.finish.reset();
   draining_.overflowed = false;

@@ -24,6 +24,7 @@ struct TimedToken {
 };
 
 struct EventBatch {
+  std::vector<wire::PromptEvent> prompt;  // before `tokens`
   std::vector<TimedToken> tokens;
   std::optional<wire::FinishEvent> finish;
   bool overflowed = false;  // events are missing after `tokens`
@@ -38,6 +39,7 @@ class EventMailbox final : public wire::EventSink,
   EventMailbox(Post post, const base::Clock& clock, size_t capacity, Deliver deliver)
       : post_(std::move(post)), clock_(clock), capacity_(capacity), deliver_(std::move(deliver)) {}
 
+  void on_prompt(wire::PromptEvent event) override;
   void on_token(wire::TokenEvent event) override;
   void on_finish(wire::FinishEvent event) override;
 

@@ -15,6 +15,10 @@ namespace bulkhead::engine::testing {
 
 class CollectingSink final : public wire::EventSink {
  public:
+  void on_prompt(wire::PromptEvent event) override {
+    std::lock_guard lock(mutex_);
+    prompt_.push_back(std::move(event));
+  }
   void on_token(wire::TokenEvent event) override {
     std::lock_guard lock(mutex_);
     tokens_after_finish_ += finishes_ > 0 ? 1 : 0;
@@ -37,6 +41,10 @@ class CollectingSink final : public wire::EventSink {
     std::vector<wire::TokenId> ids;
     for (const wire::TokenEvent& event : events_) ids.push_back(event.token);
     return ids;
+  }
+  std::vector<wire::PromptEvent> prompt_events() const {
+    std::lock_guard lock(mutex_);
+    return prompt_;
   }
   std::optional<wire::FinishEvent> finish() const {
     std::lock_guard lock(mutex_);
@@ -64,6 +72,7 @@ class CollectingSink final : public wire::EventSink {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  std::vector<wire::PromptEvent> prompt_;
   std::vector<wire::TokenEvent> events_;
   std::optional<wire::FinishEvent> finish_;
   int finishes_ = 0;
