@@ -106,7 +106,7 @@ base::Status generate(const GenerateOptions& options) {
   }
   telemetry::Registry registry;
   BH_ASSIGN(const std::unique_ptr<serve::Runtime> runtime,
-            serve::Runtime::start(plan, kernels, checkpoint, clock, registry, {}));
+            serve::Runtime::start(plan, kernels, checkpoint, clock, registry, nullptr, {}));
   const auto printer = std::make_shared<Printer>(*text.tokenizer);
   wire::GenerateRequest request =
       request_of(options, std::move(prompt), checkpoint.generation(), plan.context_tokens);

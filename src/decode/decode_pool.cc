@@ -21,14 +21,18 @@ DecodePool::DecodePool(const DecodeOptions& options, const DecodeDeps& deps)
   sequences_.reserve(options.running_max);
 }
 
-StepOutcome DecodePool::step(wire::PoolEvents& events) {
+bool DecodePool::prepare(wire::PoolEvents& events) {
   accept(events);
-  if (sequences_.empty()) return StepOutcome::kIdle;
-  reserve();
+  return reserve();
+}
+
+wire::StepReport DecodePool::step(wire::PoolEvents& events) {
+  if (sequences_.empty()) return {};
   plan();
+  const int32_t rows = plan_.rows();
   // The pages of the plan will be verified here, and once more before commit lets a token out.
   deps_.executor.run(plan_);
-  return commit(events);
+  return {commit(events), rows, rows};
 }
 
 void DecodePool::accept(wire::PoolEvents& events) {
@@ -42,8 +46,13 @@ void DecodePool::accept(wire::PoolEvents& events) {
   }
 }
 
-void DecodePool::reserve() {
-  for (Sequence& sequence : sequences_) sequence.pages.cover(sequence.state.written + 1);
+bool DecodePool::reserve() {
+  for (Sequence& sequence : sequences_) {
+    while (!sequence.pages.cover(sequence.state.written + 1)) {
+      if (!deps_.index.make_room(1)) return false;
+    }
+  }
+  return true;
 }
 
 void DecodePool::plan() {
@@ -66,7 +75,11 @@ StepOutcome DecodePool::commit(wire::PoolEvents& events) {
       ++kept;
       continue;
     }
-    if (settled == Settled::kFailed) outcome = StepOutcome::kFailed;
+    if (settled == Settled::kFailed) {
+      outcome = StepOutcome::kFailed;
+    } else {
+      engine::keep_for_reuse(sequence, deps_.index);
+    }
     sequence.pages.clear();
     events.on_released(sequence.state.slot);
   }
@@ -74,11 +87,31 @@ StepOutcome DecodePool::commit(wire::PoolEvents& events) {
   return outcome;
 }
 
+std::vector<Sequence>::iterator DecodePool::find(wire::Slot slot) {
+  return std::find_if(sequences_.begin(), sequences_.end(),
+                      [slot](const Sequence& sequence) { return sequence.state.slot == slot; });
+}
+
+std::optional<wire::SequenceState> DecodePool::preempt(wire::Slot slot) {
+  wire::SequenceState state;
+  if (const auto found = find(slot); found != sequences_.end()) {
+    // Until others take them, its own pages wait for it in the index.
+    engine::keep_for_reuse(*found, deps_.index);
+    state = std::move(found->state);
+    sequences_.erase(found);
+  } else if (auto handoff = deps_.link.withdraw(slot)) {
+    state = std::move(handoff->state);
+  } else {
+    return std::nullopt;
+  }
+  state.written = 0;
+  return state;
+}
+
 void DecodePool::abort(wire::Slot slot, wire::PoolEvents& events) {
-  const auto found =
-      std::find_if(sequences_.begin(), sequences_.end(),
-                   [slot](const Sequence& sequence) { return sequence.state.slot == slot; });
+  const auto found = find(slot);
   if (found != sequences_.end()) {
+    engine::keep_for_reuse(*found, deps_.index);
     sequences_.erase(found);
   } else if (!deps_.link.withdraw(slot)) {
     return;

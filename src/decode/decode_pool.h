@@ -3,10 +3,12 @@
 //
 // Threads: step thread only. Invariants: one row per running sequence, and a row is a view made
 // once per step: nothing about a request lives in a row; only commit changes sequences; which
-// sequences share a step has no influence on any answer.
+// sequences share a step has no influence on any answer; a step writes only pages it has, so
+// running out of pages happens before a step and never in it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/executor.h"
@@ -22,6 +24,7 @@ struct DecodeOptions {
 };
 
 struct DecodeDeps {
+  kv::PrefixIndex& index;
   engine::Executor& executor;
   sampling::Sampler& sampler;
   transfer::Link& link;
@@ -31,14 +34,17 @@ class DecodePool final : public wire::DecodePort {
  public:
   DecodePool(const DecodeOptions& options, const DecodeDeps& deps);
 
-  wire::StepOutcome step(wire::PoolEvents& events) override;
+  bool prepare(wire::PoolEvents& events) override;
+  wire::StepReport step(wire::PoolEvents& events) override;
   void abort(wire::Slot slot, wire::PoolEvents& events) override;
+  std::optional<wire::SequenceState> preempt(wire::Slot slot) override;
 
   std::span<const engine::Sequence> sequences() const { return sequences_; }
 
  private:
+  std::vector<engine::Sequence>::iterator find(wire::Slot slot);
   void accept(wire::PoolEvents& events);
-  void reserve();
+  bool reserve();
   void plan();
   wire::StepOutcome commit(wire::PoolEvents& events);
 

@@ -22,7 +22,8 @@ wire::TokenId count_up(std::span<const wire::TokenId> prompt,
 }
 
 struct Bench {
-  explicit Bench(uint32_t running_max = 4) : decode({running_max}, {*executor, sampler, link}) {}
+  explicit Bench(uint32_t running_max = 4)
+      : decode({running_max}, {index, *executor, sampler, link}) {}
 
   // A sequence whose prompt was {token} and whose first answer token is token + 1.
   void offer(wire::Slot slot, wire::TokenId token, int32_t max_tokens,
@@ -33,8 +34,8 @@ struct Bench {
     request.stop_ids = std::move(stop_ids);
     request.sampling.temperature = 0.0f;
     transfer::Handoff handoff{wire::SequenceState(std::move(request), slot),
-                              std::move(*kv::PageTable::create(*pool, 1 + max_tokens))};
-    handoff.pages.cover(1);
+                              kv::PageTable(*pool, 1 + max_tokens)};
+    ASSERT_TRUE(handoff.pages.cover(1));
     feed(handoff);
     handoff.state.written = 1;
     handoff.state.tokens.push_back(token + 1);
@@ -46,6 +47,7 @@ struct Bench {
     executor->run(plan);
   }
   Lines step() {
+    EXPECT_TRUE(decode.prepare(events));
     decode.step(events);
     return events.take();
   }
@@ -55,6 +57,8 @@ struct Bench {
                           count_up};
   std::unique_ptr<kv::PagePool> pool =
       std::move(kv::PagePool::create(engine::testing::small_layout(16), {.pages = 16})).value();
+  // Scripts tell sequences apart by their first page, so nothing is shared here.
+  kv::PrefixIndex index{*pool, {.enabled = false}};
   std::unique_ptr<engine::Executor> executor =
       std::move(engine::Executor::create(decoder, pool->view())).value();
   sampling::Sampler sampler{200};
@@ -70,7 +74,7 @@ TEST(DecodePool, GivesEachSequenceOneTokenPerStep) {
   EXPECT_EQ(bench.step(), (Lines{"0: accepted", "1: accepted", "0: token 12", "1: token 52"}));
   EXPECT_EQ(bench.step(), (Lines{"0: token 13", "1: token 53", "1: end length", "1: released"}));
   EXPECT_EQ(bench.step(), (Lines{"0: token 14", "0: end length", "0: released"}));
-  EXPECT_EQ(bench.decode.step(bench.events), wire::StepOutcome::kIdle);
+  EXPECT_EQ(bench.decode.step(bench.events).outcome, wire::StepOutcome::kIdle);
   EXPECT_TRUE(kv::validate_idle(bench.pool->snapshot()).empty());
 }
 
@@ -90,6 +94,34 @@ TEST(DecodePool, TakesAFurtherPageWhenTheLastOneIsFull) {
   EXPECT_EQ(bench.decode.sequences()[0].pages.pages().size(), 1u);
   bench.step();
   EXPECT_EQ(bench.decode.sequences()[0].pages.pages().size(), 2u);
+}
+
+TEST(DecodePool, SaysBeforeAStepThatTheCacheIsFull) {
+  Bench bench;
+  bench.offer(0, 10, 300);
+  bench.offer(1, 50, 40);
+  ASSERT_TRUE(bench.decode.prepare(bench.events));
+  std::vector<kv::Lease> others;
+  while (bench.pool->counts().available > 0) others.push_back(bench.pool->reserve(1).take());
+  for (int i = 0; i < 15; ++i) bench.step();
+  EXPECT_FALSE(bench.decode.prepare(bench.events));
+  const auto back = bench.decode.preempt(1);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->written, 0);
+  EXPECT_EQ(back->tokens.size(), 17u);  // prompt, first token, one for each step
+  EXPECT_EQ(bench.step().size(), 1u);   // the page it gave up serves the other
+  EXPECT_FALSE(bench.decode.preempt(1).has_value());
+}
+
+TEST(DecodePool, TakesBackASequenceThatHasNotArrivedYet) {
+  Bench bench(1);
+  bench.offer(0, 10, 5);
+  bench.offer(1, 50, 5);
+  bench.step();
+  const auto back = bench.decode.preempt(1);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->tokens.size(), 2u);
+  EXPECT_EQ(bench.link.in_transit(), 0u);
 }
 
 TEST(DecodePool, AStopIdEndsWithoutBeingEmitted) {
@@ -121,7 +153,8 @@ TEST(DecodePool, NonFiniteLogitsEndOnlyTheirOwnSequence) {
   bench.offer(1, 50, 40);
   bench.offer(2, 90, 40);
   bench.step();
-  EXPECT_EQ(bench.decode.step(bench.events), wire::StepOutcome::kFailed);
+  ASSERT_TRUE(bench.decode.prepare(bench.events));
+  EXPECT_EQ(bench.decode.step(bench.events).outcome, wire::StepOutcome::kFailed);
   EXPECT_EQ(bench.events.take(),
             (Lines{"0: token 13", "1: end error", "1: released", "2: token 93"}));
   EXPECT_EQ(bench.step(), (Lines{"0: token 14", "2: token 94"}));

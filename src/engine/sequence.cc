@@ -14,6 +14,11 @@ model::SequenceSlice slice_of(const Sequence& sequence, size_t tokens, model::Lo
   return {unwritten.first(tokens), sequence.state.written, sequence.pages.pages(), logits};
 }
 
+void keep_for_reuse(Sequence& sequence, kv::PrefixIndex& index) {
+  const wire::SequenceState& state = sequence.state;
+  if (state.cache.insert) index.insert(state.cache.tenant, state.written_tokens(), sequence.pages);
+}
+
 Settled settle(Sequence& sequence, base::Result<wire::TokenEvent> choice,
                wire::PoolEvents& events) {
   wire::SequenceState& state = sequence.state;
@@ -36,6 +41,11 @@ Settled settle(Sequence& sequence, base::Result<wire::TokenEvent> choice,
     return Settled::kEnded;
   }
   return Settled::kGoesOn;
+}
+
+void settle_without_token(Sequence& sequence, wire::PoolEvents& events) {
+  events.on_end(sequence.state.slot,
+                {wire::FinishReason::kLength, wire::TokenId{-1}, std::nullopt});
 }
 
 }  // namespace bulkhead::engine

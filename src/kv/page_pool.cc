@@ -83,6 +83,7 @@ PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, dev
       arena_(std::move(arena)),
       tags_(static_cast<size_t>(options.pages)),
       lease_count_(static_cast<size_t>(options.pages), 0),
+      indexed_(static_cast<size_t>(options.pages), 0),
       free_ring_(static_cast<size_t>(options.pages)),
       last_tag_(static_cast<Tag>(options.boot_nonce) << 48) {
   for (PageId page = 0; page < options.pages; ++page) {
@@ -110,7 +111,8 @@ Reservation PagePool::reserve(int32_t pages) {
 }
 
 PageCounts PagePool::counts() const {
-  return {static_cast<int32_t>(tags_.size()), available_.load(std::memory_order_relaxed)};
+  return {static_cast<int32_t>(tags_.size()), available_.load(std::memory_order_relaxed),
+          cached_.load(std::memory_order_relaxed)};
 }
 
 PoolSnapshot PagePool::snapshot() const {
@@ -141,16 +143,30 @@ void PagePool::unreserve(int32_t pages) {
 void PagePool::add_lease(PageId page) {
   auto& count = lease_count_[static_cast<size_t>(page)];
   BH_CHECK(count > 0, "only a held page is shared");
+  if (is_cached_only(page)) add_cached(-1);
   ++count;
 }
 
 void PagePool::drop_lease(PageId page) {
   auto& count = lease_count_[static_cast<size_t>(page)];
   BH_CHECK(count > 0, "a lease is dropped once");
-  if (--count > 0) return;
+  if (--count > 0) {
+    if (is_cached_only(page)) add_cached(1);
+    return;
+  }
+  BH_CHECK(indexed_[static_cast<size_t>(page)] == 0,
+           "the index lets go of a page by its own lease");
   tags_[static_cast<size_t>(page)] = next_tag();
   poison(page);
   push_free(page);
+}
+
+void PagePool::set_indexed(PageId page, bool indexed) {
+  const auto index = static_cast<size_t>(page);
+  BH_CHECK(lease_count_[index] > 0, "an indexed page is leased");
+  if (is_cached_only(page)) add_cached(-1);
+  indexed_[index] = indexed ? 1 : 0;
+  if (is_cached_only(page)) add_cached(1);
 }
 
 void PagePool::push_free(PageId page) {

@@ -4,7 +4,8 @@
 // Invariants: (1) a page is on the free list exactly while nobody holds a lease on it; (2) the tag
 // of a page changes when it is handed out and again when it comes back, and no tag value is ever
 // used twice; (3) pages are reused in the order they came back; (4) free pages are never fewer than
-// the pages promised to open reservations; (5) nothing here allocates after construction.
+// the pages promised to open reservations; (5) nothing here allocates after construction; (6) the
+// count of pages that only the prefix index holds is right at every moment.
 #pragma once
 
 #include <atomic>
@@ -86,6 +87,7 @@ struct PagePoolOptions {
 struct PageCounts {
   int32_t total = 0;
   int32_t available = 0;  // free and not promised to anybody
+  int32_t cached = 0;     // held by the prefix index and nobody else
 };
 
 class PagePool {
@@ -111,6 +113,13 @@ class PagePool {
   // A copy of the whole state for validate(); allocates.
   PoolSnapshot snapshot() const;
 
+  // The prefix index says that one of the page's leases is its own, or no longer.
+  void set_indexed(PageId page, bool indexed);
+  // Held by the prefix index and nobody else.
+  bool is_cached_only(PageId page) const {
+    return indexed_[static_cast<size_t>(page)] != 0 && lease_count_[static_cast<size_t>(page)] == 1;
+  }
+
  private:
   friend class Lease;
   friend class Reservation;
@@ -123,6 +132,9 @@ class PagePool {
   void push_free(PageId page);
   PageId pop_free();
   void poison(PageId page);
+  void add_cached(int32_t change) {
+    cached_.store(cached_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
   Tag next_tag() { return ++last_tag_; }
 
   const PageLayout layout_;
@@ -130,12 +142,14 @@ class PagePool {
   device::Buffer arena_;
   std::vector<Tag> tags_;              // [pages]
   std::vector<uint32_t> lease_count_;  // [pages]
+  std::vector<uint8_t> indexed_;       // [pages]
   std::vector<PageId> free_ring_;      // [pages], FIFO
   size_t free_head_ = 0;
   int32_t free_ = 0;
   int32_t reserved_ = 0;
   Tag last_tag_;
   std::atomic<int32_t> available_{0};  // free_ - reserved_, for other threads
+  std::atomic<int32_t> cached_{0};     // pages for which is_cached_only() holds
 };
 
 }  // namespace bulkhead::kv

@@ -137,21 +137,52 @@ TEST(PagePool, FreePagesReadAsNanWhenPoisoned) {
 
 TEST(PageTable, CoversPositionsFromItsPromise) {
   auto pool = make_pool(4);
-  auto table = PageTable::create(*pool, 40);  // 3 pages of 16
-  ASSERT_TRUE(table.has_value());
+  PageTable table(*pool, 64);
+  ASSERT_TRUE(table.promise(40));  // 3 pages of 16
   EXPECT_EQ(pool->counts().available, 1);
-  table->cover(1);
-  EXPECT_EQ(table->pages().size(), 1u);
-  table->cover(16);
-  EXPECT_EQ(table->pages().size(), 1u);
-  table->cover(40);
-  EXPECT_EQ(table->pages().size(), 3u);
-  EXPECT_EQ(table->covered_tokens(), 48);
-  EXPECT_FALSE(PageTable::create(*pool, 17).has_value());
-  PageTable moved = std::move(*table);
+  EXPECT_TRUE(table.cover(1));
+  EXPECT_EQ(table.pages().size(), 1u);
+  EXPECT_TRUE(table.cover(16));
+  EXPECT_EQ(table.pages().size(), 1u);
+  EXPECT_TRUE(table.cover(40));
+  EXPECT_EQ(table.pages().size(), 3u);
+  EXPECT_EQ(table.covered_tokens(), 48);
+  PageTable other(*pool, 32);
+  EXPECT_FALSE(other.promise(17));
+  EXPECT_EQ(pool->counts().available, 1);  // all or nothing
+  PageTable moved = std::move(table);
   moved.clear();
   EXPECT_EQ(pool->counts().available, 4);
   EXPECT_TRUE(validate_idle(pool->snapshot()).empty());
+}
+
+TEST(PageTable, GrowsBeyondItsPromiseWhileThePoolHasPages) {
+  auto pool = make_pool(3);
+  PageTable table(*pool, 64);
+  ASSERT_TRUE(table.promise(16));
+  EXPECT_TRUE(table.cover(33));
+  EXPECT_EQ(table.pages().size(), 3u);
+  EXPECT_FALSE(table.cover(49));
+  EXPECT_EQ(table.covered_tokens(), 48);  // what it had it keeps
+}
+
+TEST(PagePool, KnowsWhichPagesOnlyTheIndexHolds) {
+  auto pool = make_pool(4);
+  Lease user = take_one(*pool);
+  Lease index = user.share();
+  pool->set_indexed(user.page(), true);
+  EXPECT_EQ(pool->counts().cached, 0);
+  user.release();
+  EXPECT_EQ(pool->counts().cached, 1);
+  Lease another = index.share();
+  EXPECT_EQ(pool->counts().cached, 0);
+  another.release();
+  EXPECT_EQ(pool->counts().cached, 1);
+  pool->set_indexed(index.page(), false);
+  EXPECT_EQ(pool->counts().cached, 0);
+  EXPECT_EQ(pool->counts().available, 3);
+  index.release();
+  EXPECT_EQ(pool->counts().available, 4);
 }
 
 // Random reservations, takes, shares and drops against a plain count.

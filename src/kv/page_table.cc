@@ -1,29 +1,51 @@
 #include "kv/page_table.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
 namespace bulkhead::kv {
 
-std::optional<PageTable> PageTable::create(PagePool& pool, int64_t tokens_max) {
-  const int32_t pages = pool.pages_for(tokens_max);
-  PageTable table;
-  table.promise_ = pool.reserve(pages);
-  if (table.promise_.pages() == 0) return std::nullopt;
-  table.page_tokens_ = pool.layout().page_tokens;
-  table.leases_.reserve(static_cast<size_t>(pages));
-  table.ids_.reserve(static_cast<size_t>(pages));
-  return table;
+PageTable::PageTable(PagePool& pool, int64_t tokens_max)
+    : pool_(&pool), page_tokens_(pool.layout().page_tokens) {
+  const auto pages = static_cast<size_t>(pool.pages_for(tokens_max));
+  leases_.reserve(pages);
+  ids_.reserve(pages);
 }
 
-void PageTable::cover(int64_t tokens) {
+bool PageTable::promise(int64_t tokens) {
+  const int32_t missing = pool_->pages_for(tokens) - static_cast<int32_t>(ids_.size());
+  if (missing <= promise_.pages()) return true;
+  BH_CHECK(promise_.pages() == 0, "one promise at a time");
+  promise_ = pool_->reserve(missing);
+  return promise_.pages() == missing;
+}
+
+bool PageTable::cover(int64_t tokens) {
   while (covered_tokens() < tokens) {
-    leases_.push_back(promise_.take());
-    ids_.push_back(leases_.back().page());
+    if (promise_.pages() == 0) promise_ = pool_->reserve(1);
+    if (promise_.pages() == 0) return false;
+    append(promise_.take());
   }
+  return true;
+}
+
+void PageTable::append(Lease lease) {
+  ids_.push_back(lease.page());
+  leases_.push_back(std::move(lease));
+}
+
+void PageTable::replace(size_t index, Lease lease) {
+  ids_[index] = lease.page();
+  leases_[index] = std::move(lease);
 }
 
 void PageTable::clear() {
   leases_.clear();
   ids_.clear();
   promise_.release();
+  chain_ = {};
 }
 
 }  // namespace bulkhead::kv

@@ -1,30 +1,33 @@
-// Which page holds which stretch of one sequence, and the promise of the pages it may still need.
+// Which page holds which stretch of one sequence, and the promise of the pages it needs next.
 //
 // Threads: step thread only. Invariants: entry i holds positions [i * page_tokens, (i+1) *
-// page_tokens); every entry is a lease, so a page named here cannot be reused; the table never
-// needs more pages than were promised at admission, so growing cannot fail.
+// page_tokens); every entry is a lease, so a page named here cannot be reused; shared pages come
+// first and are never written; nothing here allocates after construction.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "kv/page_pool.h"
+#include "kv/prefix_key.h"
 
 namespace bulkhead::kv {
 
 class PageTable {
  public:
-  // A table that can grow to `tokens_max` tokens; empty when the pool cannot promise that now.
-  static std::optional<PageTable> create(PagePool& pool, int64_t tokens_max);
-
   PageTable() = default;
+  // Empty, for a sequence that never has more than `tokens_max` tokens.
+  PageTable(PagePool& pool, int64_t tokens_max);
   PageTable(PageTable&&) noexcept = default;
   PageTable& operator=(PageTable&&) noexcept = default;
 
-  // Takes promised pages until positions [0, tokens) have one.
-  void cover(int64_t tokens);
+  // Promises the pages that positions [0, tokens) still need; all or nothing.
+  bool promise(int64_t tokens);
+  // Takes pages until positions [0, tokens) have one, promised ones first. False when the pool has
+  // none left; what was taken stays.
+  bool cover(int64_t tokens);
+
   std::span<const PageId> pages() const { return ids_; }
   std::span<const Lease> leases() const { return leases_; }
   int64_t covered_tokens() const { return static_cast<int64_t>(ids_.size()) * page_tokens_; }
@@ -32,10 +35,17 @@ class PageTable {
   void clear();
 
  private:
+  friend class PrefixIndex;
+  void append(Lease lease);
+  // The same content in another page.
+  void replace(size_t index, Lease lease);
+
+  PagePool* pool_ = nullptr;
   int32_t page_tokens_ = 0;
   Reservation promise_;
   std::vector<Lease> leases_;
   std::vector<PageId> ids_;  // the page of each lease, in the form a model reads
+  PrefixChain chain_;        // how much of the table the prefix index knows
 };
 
 }  // namespace bulkhead::kv

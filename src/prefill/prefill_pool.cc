@@ -25,71 +25,160 @@ void PrefillPool::set_chunk_tokens(int32_t tokens) {
 
 wire::PageGauges PrefillPool::pages() const {
   const kv::PageCounts counts = deps_.pages.counts();
-  return {counts.total, counts.available};
+  return {counts.total, counts.available, counts.cached};
 }
 
-bool PrefillPool::admit(wire::GenerateRequest& request, wire::Slot slot) {
-  if (sequences_.size() >= options_.sequences_max) return false;
-  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  auto pages = kv::PageTable::create(deps_.pages, prompt_tokens + request.max_tokens);
-  if (!pages) return false;
-  sequences_.push_back({wire::SequenceState(std::move(request), slot), std::move(*pages)});
-  return true;
+int32_t PrefillPool::room() const {
+  const kv::PageCounts counts = deps_.pages.counts();
+  return counts.available + counts.cached;
 }
 
-StepOutcome PrefillPool::step(wire::PoolEvents& events) {
+std::optional<wire::Admission> PrefillPool::admit(wire::SequenceState& state, int32_t spare_pages) {
+  if (sequences_.size() >= options_.sequences_max) return std::nullopt;
+  if (refusal_.id == state.id && room() <= refusal_.room && spare_pages >= refusal_.spare_pages) {
+    return std::nullopt;
+  }
+  const int32_t room_now = room();
+  const auto tokens = static_cast<int64_t>(state.tokens.size());
+  const int64_t needed = std::min(tokens + 1, state.tokens_max());
+  kv::PageTable pages(deps_.pages, state.tokens_max());
+  // A score needs the logits of its row, and so the row.
+  const int32_t cached =
+      state.wants_scores() ? 0 : deps_.index.match(state.cache.tenant, state.tokens, pages);
+  const int32_t missing =
+      deps_.pages.pages_for(needed) - static_cast<int32_t>(pages.pages().size());
+  if (!deps_.index.make_room(missing + spare_pages) || !pages.promise(needed)) {
+    refusal_ = {state.id, room_now, spare_pages};
+    return std::nullopt;
+  }
+  refusal_ = {};
+  state.written = cached;
+  // From here on the answer grows without allocating.
+  state.tokens.reserve(static_cast<size_t>(state.tokens_max()));
+  sequences_.push_back({std::move(state), std::move(pages)});
+  return wire::Admission{cached};
+}
+
+wire::StepReport PrefillPool::step(wire::PoolEvents& events) {
   plan();
-  if (plan_.empty()) return StepOutcome::kIdle;
+  if (plan_.empty()) return {};
+  const auto sequences = static_cast<int32_t>(plan_.slices().size());
+  const int32_t rows = plan_.rows();
   // A prefix read from the cache will be verified here, on the plan the executor reads.
   deps_.executor.run(plan_);
-  return commit(events);
+  return {commit(events), sequences, rows};
 }
 
 void PrefillPool::plan() {
   plan_.clear();
   const model::StepLimits& limits = deps_.executor.limits();
   for (Sequence& sequence : sequences_) {
-    const int32_t budget = options_.chunk_tokens - plan_.rows();
-    if (budget <= 0 || plan_.full() || plan_.logits_rows() >= limits.logits_rows_max) break;
+    const int32_t rows_left = options_.chunk_tokens - plan_.rows();
+    const int32_t logits_left = limits.logits_rows_max - plan_.logits_rows();
+    if (rows_left <= 0 || plan_.full() || logits_left <= 0) break;
     const auto left = static_cast<int32_t>(sequence.state.unwritten().size());
-    const int32_t tokens = std::min(left, budget);
-    sequence.pages.cover(sequence.state.written + tokens);
-    const auto logits = tokens == left ? model::LogitsFor::kLast : model::LogitsFor::kNone;
+    const bool scores = sequence.state.wants_scores();
+    const int32_t tokens = std::min({left, rows_left, scores ? logits_left : rows_left});
+    BH_CHECK(sequence.pages.cover(sequence.state.written + tokens), "promised at admission");
+    const auto logits = scores           ? model::LogitsFor::kAll
+                        : tokens == left ? model::LogitsFor::kLast
+                                         : model::LogitsFor::kNone;
     plan_.add(engine::slice_of(sequence, static_cast<size_t>(tokens), logits));
+    if (tokens < left) break;  // only the last slice of a step is partial
   }
 }
 
 StepOutcome PrefillPool::commit(wire::PoolEvents& events) {
   StepOutcome outcome = StepOutcome::kCommitted;
-  size_t complete = 0;  // a prefix of sequences_: only the last slice of a step can be partial
+  size_t done = 0;  // sequences that are through with prefill, always the oldest ones
+  size_t row = 0;   // of the logits
   for (const model::SequenceSlice& slice : plan_.slices()) {
-    Sequence& sequence = sequences_[complete];
+    Sequence& sequence = sequences_[done];
+    const size_t rows = slice.logits == model::LogitsFor::kAll    ? slice.tokens.size()
+                        : slice.logits == model::LogitsFor::kLast ? 1
+                                                                  : 0;
     sequence.state.written += static_cast<int32_t>(slice.tokens.size());
-    if (slice.logits == model::LogitsFor::kNone) break;
-    auto choice = deps_.sampler.sample(deps_.executor.logits(complete), sequence.state);
-    ++complete;
-    const wire::Slot slot = sequence.state.slot;
-    const Settled settled = engine::settle(sequence, std::move(choice), events);
-    if (settled == Settled::kGoesOn) {
-      deps_.link.offer({std::move(sequence.state), std::move(sequence.pages)});
-      events.on_offered(slot);
-      continue;
-    }
-    if (settled == Settled::kFailed) outcome = StepOutcome::kFailed;
-    sequence.pages.clear();
-    events.on_released(slot);
+    const bool failed = slice.logits == model::LogitsFor::kAll &&
+                        !score(sequence, slice.position, row, rows, events);
+    if (!failed && !sequence.state.unwritten().empty()) break;
+    const StepOutcome ended =
+        failed ? StepOutcome::kFailed : finish_prompt(sequence, row + rows - 1, events);
+    outcome = std::max(outcome, ended);
+    row += rows;
+    ++done;
   }
-  sequences_.erase(sequences_.begin(), sequences_.begin() + static_cast<std::ptrdiff_t>(complete));
+  sequences_.erase(sequences_.begin(), sequences_.begin() + static_cast<std::ptrdiff_t>(done));
   return outcome;
 }
 
+// Every token is in the cache and row `row` holds the logits after the last one.
+StepOutcome PrefillPool::finish_prompt(Sequence& sequence, size_t row, wire::PoolEvents& events) {
+  const wire::Slot slot = sequence.state.slot;
+  Settled settled = Settled::kEnded;
+  if (sequence.state.max_tokens == 0) {
+    engine::settle_without_token(sequence, events);
+  } else {
+    auto choice = deps_.sampler.sample(deps_.executor.logits(row), sequence.state);
+    settled = engine::settle(sequence, std::move(choice), events);
+  }
+  if (settled != Settled::kFailed) engine::keep_for_reuse(sequence, deps_.index);
+  if (settled == Settled::kGoesOn) {
+    deps_.link.offer({std::move(sequence.state), std::move(sequence.pages)});
+    events.on_offered(slot);
+    return StepOutcome::kCommitted;
+  }
+  sequence.pages.clear();
+  events.on_released(slot);
+  return settled == Settled::kFailed ? StepOutcome::kFailed : StepOutcome::kCommitted;
+}
+
+bool PrefillPool::score(Sequence& sequence, int32_t position, size_t first_row, size_t rows,
+                        wire::PoolEvents& events) {
+  wire::SequenceState& state = sequence.state;
+  wire::PromptEvent event;
+  event.id = state.id;
+  event.position = state.scored;
+  // The row of a token holds the logits of the token after it.
+  for (size_t i = 0; i < rows && state.scored < state.prompt_tokens; ++i) {
+    const int32_t next = position + static_cast<int32_t>(i) + 1;
+    if (next != state.scored) continue;  // scored before it was preempted
+    auto scored =
+        deps_.sampler.score(deps_.executor.logits(first_row + i),
+                            state.tokens[static_cast<size_t>(next)], state.prompt_logprobs);
+    if (!scored.ok()) {
+      const Settled settled = engine::settle(sequence, std::move(scored), events);
+      BH_CHECK(settled == Settled::kFailed, "an error ends its sequence");
+      sequence.pages.clear();
+      events.on_released(state.slot);
+      return false;
+    }
+    scored->id = state.id;
+    event.tokens.push_back(std::move(*scored));
+    ++state.scored;
+  }
+  if (!event.tokens.empty()) events.on_prompt(state.slot, std::move(event));
+  return true;
+}
+
+std::vector<Sequence>::iterator PrefillPool::find(wire::Slot slot) {
+  return std::find_if(sequences_.begin(), sequences_.end(),
+                      [slot](const Sequence& sequence) { return sequence.state.slot == slot; });
+}
+
 void PrefillPool::abort(wire::Slot slot, wire::PoolEvents& events) {
-  const auto found =
-      std::find_if(sequences_.begin(), sequences_.end(),
-                   [slot](const Sequence& sequence) { return sequence.state.slot == slot; });
+  const auto found = find(slot);
   if (found == sequences_.end()) return;
   sequences_.erase(found);
   events.on_released(slot);
+}
+
+std::optional<wire::SequenceState> PrefillPool::preempt(wire::Slot slot) {
+  const auto found = find(slot);
+  if (found == sequences_.end()) return std::nullopt;
+  wire::SequenceState state = std::move(found->state);
+  sequences_.erase(found);
+  state.written = 0;
+  return state;
 }
 
 }  // namespace bulkhead::prefill

@@ -1,18 +1,21 @@
 // Turns prompts into cache pages and a first token, in chunks, and offers them to decode.
 //
-// Threads: step thread only, except pages(). Invariants: prompts run first come, first served; a
-// chunk holds at most chunk_tokens tokens, of one prompt or of several short ones; a request is
-// admitted only if the pages of its worst case (prompt and max_tokens) can be promised, so that
-// nothing admitted can run out of pages; the first token settles like any other, so a request for
-// one token never reaches decode.
+// Threads: step thread only, except pages(). Invariants: prompts run in the order they were
+// admitted; a chunk holds at most chunk_tokens tokens, of one prompt or of several short ones; a
+// sequence is admitted only with the pages of all it has now and of its next token promised, so
+// that prefill cannot run out of pages; what the prefix index knows is not computed again, and the
+// last token always is; a prompt enters the index once its logits have proved finite; the first
+// token settles like any other, so a request for one token never reaches decode.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/executor.h"
 #include "engine/sequence.h"
 #include "kv/page_pool.h"
+#include "kv/prefix_index.h"
 #include "sampling/sampler.h"
 #include "transfer/link.h"
 #include "wire/pools.h"
@@ -26,6 +29,7 @@ struct PrefillOptions {
 
 struct PrefillDeps {
   kv::PagePool& pages;
+  kv::PrefixIndex& index;
   engine::Executor& executor;
   sampling::Sampler& sampler;
   transfer::Link& link;
@@ -35,9 +39,11 @@ class PrefillPool final : public wire::PrefillPort {
  public:
   PrefillPool(const PrefillOptions& options, const PrefillDeps& deps);
 
-  bool admit(wire::GenerateRequest& request, wire::Slot slot) override;
-  wire::StepOutcome step(wire::PoolEvents& events) override;
+  std::optional<wire::Admission> admit(wire::SequenceState& state, int32_t spare_pages) override;
+  wire::StepReport step(wire::PoolEvents& events) override;
   void abort(wire::Slot slot, wire::PoolEvents& events) override;
+  std::optional<wire::SequenceState> preempt(wire::Slot slot) override;
+  void flush_cache() override { deps_.index.clear(); }
   wire::PageGauges pages() const override;
 
   // From the next step on; 1 .. the model's rows_max. The answer does not depend on it.
@@ -45,11 +51,25 @@ class PrefillPool final : public wire::PrefillPort {
   std::span<const engine::Sequence> sequences() const { return sequences_; }
 
  private:
+  // Who was refused last, and what there was then: asking again before there is more is in vain.
+  struct Refusal {
+    wire::RequestId id = 0;
+    int32_t room = 0;
+    int32_t spare_pages = 0;
+  };
+
+  std::vector<engine::Sequence>::iterator find(wire::Slot slot);
+  int32_t room() const;
   void plan();
   wire::StepOutcome commit(wire::PoolEvents& events);
+  wire::StepOutcome finish_prompt(engine::Sequence& sequence, size_t row, wire::PoolEvents& events);
+  // False when a row was not finite; the sequence has its end then.
+  bool score(engine::Sequence& sequence, int32_t position, size_t first_row, size_t rows,
+             wire::PoolEvents& events);
 
   PrefillOptions options_;
   PrefillDeps deps_;
+  Refusal refusal_;
   std::vector<engine::Sequence> sequences_;  // oldest first
   engine::StepPlan plan_;                    // slice i belongs to sequences_[i]
 };

@@ -59,6 +59,15 @@ void Inbox::cancel(wire::RequestId id) {
   arrived_.notify_one();
 }
 
+void Inbox::flush() {
+  {
+    std::lock_guard lock(mutex_);
+    flush_.store(true, std::memory_order_release);
+    pending_.store(true, std::memory_order_release);
+  }
+  arrived_.notify_one();
+}
+
 void Inbox::close() {
   {
     std::lock_guard lock(mutex_);

@@ -60,8 +60,13 @@ base::Status check_request(const wire::GenerateRequest& request,
                            const wire::GenerateLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return base::invalid_argument("prompt", "the prompt is empty");
-  if (request.max_tokens < 1) {
-    return base::invalid_argument("max_tokens", "max_tokens must be at least 1");
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > 20) {
+    return base::invalid_argument("prompt_logprobs", "prompt_logprobs must be between 0 and 20");
+  }
+  const int32_t fewest = request.prompt_logprobs >= 0 ? 0 : 1;
+  if (request.max_tokens < fewest) {
+    return base::invalid_argument("max_tokens",
+                                  fmt::format("max_tokens must be at least {}", fewest));
   }
   BH_TRY(check_size(prompt, request.max_tokens, limits.context_tokens, "context"));
   BH_TRY(check_size(prompt, request.max_tokens, limits.cache_tokens, "cache"));

@@ -12,8 +12,9 @@ constexpr Transition kLate{Verdict::kIgnore, S::kDone};
 constexpr Transition to(S state) { return {Verdict::kMove, state}; }
 
 constexpr size_t kStates = 6;
-constexpr size_t kEvents = 9;
+constexpr size_t kEvents = 10;
 
+constexpr Transition kQue = to(S::kQueued);
 constexpr Transition kPre = to(S::kPrefilling);
 constexpr Transition kTra = to(S::kTransferring);
 constexpr Transition kDec = to(S::kDecoding);
@@ -22,13 +23,13 @@ constexpr Transition kDone = to(S::kDone);
 
 // clang-format off
 constexpr Transition kTable[kStates][kEvents] = {
-  //                   admit   offer   accept  end     fail    cancel  expire  shut    release
-  /* queued       */ {   kPre,   kNo,    kNo,    kNo,    kNo,    kDone,  kDone,  kDone,  kNo},
-  /* prefilling   */ {   kNo,    kTra,   kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kNo},
-  /* transferring */ {   kNo,    kNo,    kDec,   kNo,    kDrain, kDrain, kDrain, kDrain, kNo},
-  /* decoding     */ {   kNo,    kNo,    kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kNo},
-  /* draining     */ {   kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kLate,  kLate,  kDone},
-  /* done         */ {   kNo,    kNo,    kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kNo},
+  //                   admit   offer   accept  end     fail    cancel  expire  shut    preempt release
+  /* queued       */ {   kPre,   kNo,    kNo,    kNo,    kNo,    kDone,  kDone,  kDone,  kNo,    kNo},
+  /* prefilling   */ {   kNo,    kTra,   kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
+  /* transferring */ {   kNo,    kNo,    kDec,   kNo,    kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
+  /* decoding     */ {   kNo,    kNo,    kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
+  /* draining     */ {   kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kLate,  kLate,  kNo,    kDone},
+  /* done         */ {   kNo,    kNo,    kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kNo,    kNo},
 };
 // clang-format on
 
@@ -74,6 +75,8 @@ std::string_view to_string(RequestEvent event) {
       return "deadline";
     case RequestEvent::kShutdown:
       return "shutdown";
+    case RequestEvent::kPreempted:
+      return "preempted";
     case RequestEvent::kReleased:
       return "released";
   }

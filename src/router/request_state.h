@@ -2,7 +2,8 @@
 //
 // Threads: pure functions. Invariants: kDone is entered once and never left; the first reason to
 // end stands, later ones are ignored; a queued request holds nothing, so it can be done at once,
-// while an admitted one drains until its pools have let go of everything.
+// while an admitted one drains until its pools have let go of everything; a preempted one is queued
+// again and holds nothing.
 #pragma once
 
 #include <string_view>
@@ -20,7 +21,8 @@ enum class RequestEvent {
   kCancelled,  // somebody asked, or the client left
   kDeadline,
   kShutdown,
-  kReleased,  // the pools hold nothing for it any more
+  kPreempted,  // gave its pages to older ones; runs again later
+  kReleased,   // the pools hold nothing for it any more
 };
 
 enum class Verdict {

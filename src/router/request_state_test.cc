@@ -12,8 +12,8 @@ using E = RequestEvent;
 
 constexpr S kStates[] = {S::kQueued,   S::kPrefilling, S::kTransferring,
                          S::kDecoding, S::kDraining,   S::kDone};
-constexpr E kEvents[] = {E::kAdmitted,  E::kOffered,  E::kAccepted, E::kEnded,   E::kFailed,
-                         E::kCancelled, E::kDeadline, E::kShutdown, E::kReleased};
+constexpr E kEvents[] = {E::kAdmitted,  E::kOffered,  E::kAccepted, E::kEnded,     E::kFailed,
+                         E::kCancelled, E::kDeadline, E::kShutdown, E::kPreempted, E::kReleased};
 
 bool from_outside(E event) {
   return event == E::kCancelled || event == E::kDeadline || event == E::kShutdown;
@@ -37,6 +37,9 @@ Transition expected(S state, E event) {
       {{S::kTransferring, E::kFailed}, S::kDraining},
       {{S::kDecoding, E::kEnded}, S::kDraining},
       {{S::kDecoding, E::kFailed}, S::kDraining},
+      {{S::kPrefilling, E::kPreempted}, S::kQueued},
+      {{S::kTransferring, E::kPreempted}, S::kQueued},
+      {{S::kDecoding, E::kPreempted}, S::kQueued},
       {{S::kDraining, E::kReleased}, S::kDone},
   };
   if (const auto found = moves.find({state, event}); found != moves.end()) {

@@ -23,10 +23,15 @@ constexpr nanoseconds kNever = nanoseconds::max();
 
 struct Router::Request {
   RequestState state = RequestState::kDone;
-  wire::GenerateRequest request;  // until admitted
+  wire::SequenceState sequence;  // while queued
   std::shared_ptr<wire::EventSink> sink;
   wire::RequestId id = 0;
+  Rank rank;
+  wire::RequestId leader = 0;
+  Slot leader_slot = 0;
   int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;
+  int32_t preemptions = 0;
   int32_t completion_tokens = 0;
   nanoseconds deadline = kNever;
   nanoseconds submitted{0};
@@ -40,14 +45,16 @@ Router::Router(const wire::GenerateLimits& limits, const RouterDeps& deps)
       deps_(deps),
       inbox_(limits.running_max + limits.queued_max),
       requests_(limits.running_max + limits.queued_max),
+      queued_(requests_.size()),
       next_deadline_(kNever),
       drain_deadline_(kNever.count()),
       decode_steps_(deps.registry, "decode"),
-      prefill_steps_(deps.registry, "prefill") {
+      prefill_steps_(deps.registry, "prefill"),
+      between_steps_(deps.registry),
+      log_(deps.logger) {
   BH_CHECK(limits.running_max > 0, "room for one request at least");
   const size_t slots = requests_.size();
   free_.reserve(slots);
-  queued_.reserve(slots);
   arrivals_.reserve(slots);
   cancellations_.reserve(slots);
   for (size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<Slot>(slot));
@@ -64,6 +71,7 @@ wire::GeneratorStatus Router::status() const {
   const wire::PageGauges pages = deps_.prefill.pages();
   status.pages_total = pages.total;
   status.pages_free = pages.free;
+  status.pages_cached = pages.cached;
   status.draining = inbox_.closed();
   status.last_progress = nanoseconds(last_progress_.load(std::memory_order_relaxed));
   return status;
@@ -88,17 +96,24 @@ StepOutcome Router::step() {
   now_ = deps_.clock.now();
   // Read before the inbox: everything accepted before the close is then in what is taken.
   closed_ = inbox_.closed();
+  const nanoseconds start = now_;
   take_inbox();
   apply_deadlines();
   apply_shutdown();
   admit();
+  const nanoseconds before_pools = deps_.clock.now();
   const StepOutcome outcome = run_pools();
+  const nanoseconds after_pools = now_;
   publish();
+  if (outcome != StepOutcome::kIdle) {
+    between_steps_.record((before_pools - start) + (deps_.clock.now() - after_pools));
+  }
   return outcome;
 }
 
 void Router::take_inbox() {
   inbox_.take(arrivals_, cancellations_);
+  if (inbox_.take_flush()) deps_.prefill.flush_cache();
   for (Arrival& arrival : arrivals_) enter(std::move(arrival));
   arrivals_.clear();
   for (const wire::RequestId id : cancellations_) {
@@ -123,10 +138,23 @@ void Router::enter(Arrival arrival) {
   request.prompt_tokens = static_cast<int32_t>(arrival.request.prompt.size());
   request.deadline = arrival.request.deadline.value_or(kNever);
   request.submitted = arrival.at;
-  request.request = std::move(arrival.request);
+  request.rank = {arrival.request.priority, ++arrivals_seen_};
+  request.leader = arrival.request.leader;
+  request.sequence = wire::SequenceState(std::move(arrival.request), slot);
   request.sink = std::move(arrival.sink);
   next_deadline_ = std::min(next_deadline_, request.deadline);
-  queued_.push_back(slot);
+  queued_.insert(request.rank, slot);
+  if (request.leader == 0) return;
+  for (Slot other = 0; other < requests_.size(); ++other) {
+    if (requests_[other].id == request.leader) request.leader_slot = other;
+  }
+}
+
+bool Router::waits_for_leader(const Request& request) const {
+  if (request.leader == 0) return false;
+  const Request& leader = requests_[request.leader_slot];
+  return leader.id == request.leader &&
+         (leader.state == RequestState::kQueued || leader.state == RequestState::kPrefilling);
 }
 
 void Router::apply_deadlines() {
@@ -157,29 +185,78 @@ void Router::apply_shutdown() {
 }
 
 void Router::admit() {
-  size_t admitted = 0;
-  while (admitted < queued_.size() && running_ < limits_.running_max) {
-    const Slot slot = queued_[admitted];
+  size_t next = 0;
+  while (next < queued_.size() && running_ < limits_.running_max) {
+    const Slot slot = queued_.at(next);
     Request& request = requests_[slot];
-    // Later requests do not overtake one that does not fit yet: nobody waits for ever.
-    if (!deps_.prefill.admit(request.request, slot)) break;
-    ++admitted;
+    if (waits_for_leader(request)) {
+      ++next;
+      continue;
+    }
+    // A page to spare for everybody who runs already: whoever enters should not drive out others
+    // at once. Later requests do not overtake one that does not fit yet: nobody waits for ever.
+    const auto admission = deps_.prefill.admit(request.sequence, static_cast<int32_t>(running_));
+    if (!admission) break;
+    queued_.erase(slot);
     ++running_;
-    request.admitted = now_;
+    log_.admitted(*admission);
+    if (!request.admitted) {
+      request.admitted = now_;
+      request.cached_tokens = admission->cached_tokens;
+    }
     apply(slot, RequestEvent::kAdmitted);
   }
-  queued_.erase(queued_.begin(), queued_.begin() + static_cast<std::ptrdiff_t>(admitted));
+}
+
+// Somebody has to give up pages: the lowest priority's youngest, wherever it is.
+void Router::preempt_youngest() {
+  std::optional<Slot> youngest;
+  for (Slot slot = 0; slot < requests_.size(); ++slot) {
+    const Request& request = requests_[slot];
+    const bool holds_pages = request.state == RequestState::kPrefilling ||
+                             request.state == RequestState::kTransferring ||
+                             request.state == RequestState::kDecoding;
+    if (holds_pages && (!youngest || requests_[*youngest].rank < request.rank)) youngest = slot;
+  }
+  BH_CHECK(youngest && running_ > 1, "a request that has the cache to itself fits");
+  Request& request = requests_[*youngest];
+  auto sequence = request.state == RequestState::kPrefilling ? deps_.prefill.preempt(*youngest)
+                                                             : deps_.decode.preempt(*youngest);
+  BH_CHECK(sequence.has_value(), "a request is in the pool that its state says");
+  request.sequence = std::move(*sequence);
+  ++request.preemptions;
+  --running_;
+  apply(*youngest, RequestEvent::kPreempted);
+  queued_.insert(request.rank, *youngest);
 }
 
 StepOutcome Router::run_pools() {
   const nanoseconds start = deps_.clock.now();
-  const StepOutcome decoded = deps_.decode.step(*this);
-  const nanoseconds middle = deps_.clock.now();
-  decode_steps_.record(decoded, middle - start);
-  const StepOutcome prefilled = deps_.prefill.step(*this);
+  while (!deps_.decode.prepare(*this)) preempt_youngest();
+  const wire::StepReport decoded = deps_.decode.step(*this);
   now_ = deps_.clock.now();
-  prefill_steps_.record(prefilled, now_ - middle);
-  return std::max(decoded, prefilled);
+  const nanoseconds middle = now_;
+  decode_steps_.record(decoded.outcome, middle - start);
+  log_.decoded(decoded, scene());
+  const wire::StepReport prefilled = deps_.prefill.step(*this);
+  now_ = deps_.clock.now();
+  prefill_steps_.record(prefilled.outcome, now_ - middle);
+  log_.prefilled(prefilled, scene());
+  return std::max(decoded.outcome, prefilled.outcome);
+}
+
+LogScene Router::scene() const {
+  const wire::PageGauges pages = deps_.prefill.pages();
+  LogScene scene;
+  scene.now = now_;
+  scene.running = running_;
+  scene.queued = static_cast<uint32_t>(queued_.size());
+  if (pages.total > 0) {
+    const int64_t used = pages.total - pages.free - pages.cached;
+    scene.usage = static_cast<double>(used) / pages.total;
+    scene.tokens_used = used * (limits_.cache_tokens / pages.total);
+  }
+  return scene;
 }
 
 void Router::publish() {
@@ -191,6 +268,10 @@ void Router::publish() {
 }
 
 // --- what the pools report
+
+void Router::on_prompt(Slot slot, wire::PromptEvent event) {
+  requests_[slot].sink->on_prompt(std::move(event));
+}
 
 void Router::on_token(Slot slot, wire::TokenEvent event) {
   Request& request = requests_[slot];
@@ -238,9 +319,7 @@ void Router::end_early(Slot slot, RequestEvent event, wire::Ending ending) {
   Request& request = requests_[slot];
   const RequestState from = request.state;
   if (transition(from, event).verdict == Verdict::kMove) request.ending = std::move(ending);
-  if (from == RequestState::kQueued) {
-    queued_.erase(std::find(queued_.begin(), queued_.end(), slot));
-  }
+  if (from == RequestState::kQueued) queued_.erase(slot);
   if (!apply(slot, event)) return;
   if (from == RequestState::kPrefilling) deps_.prefill.abort(slot, *this);
   if (from == RequestState::kTransferring || from == RequestState::kDecoding) {
@@ -258,6 +337,8 @@ void Router::conclude(Request& request) {
   event.stop_id = request.ending.stop_id;
   event.error = std::move(request.ending.error);
   event.prompt_tokens = request.prompt_tokens;
+  event.cached_tokens = request.cached_tokens;
+  event.preemptions = request.preemptions;
   event.completion_tokens = request.completion_tokens;
   event.queue_time = request.admitted.value_or(now) - request.submitted;
   if (request.admitted) {
@@ -265,7 +346,7 @@ void Router::conclude(Request& request) {
   }
   if (has_tokens) event.decode_time = now - request.first_token;
   inbox_.forget(request.id);
-  request.request = {};
+  request.sequence = {};
   const std::shared_ptr<wire::EventSink> sink = std::move(request.sink);
   sink->on_finish(std::move(event));
 }

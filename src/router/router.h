@@ -3,8 +3,10 @@
 // Threads: Generator's functions and drain(), drained() by any thread; step() and wait() by the
 // step thread alone. Invariants: every accepted request gets exactly one FinishEvent, after its
 // last token; cancellation, deadline and shutdown act between steps only; requests are admitted in
-// the order they came; a step decodes every running sequence once and prefills at most one chunk,
-// so neither can starve the other; a step that admits and ends nothing allocates nothing.
+// the order of priority and arrival, and none overtakes one that does not fit yet; when the cache
+// runs out the youngest gives way and later goes on exactly where it was; a step decodes every
+// running sequence once and prefills at most one chunk, so neither can starve the other; a step
+// that admits and ends nothing allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -16,7 +18,9 @@
 #include "base/clock.h"
 #include "router/inbox.h"
 #include "router/request_state.h"
+#include "router/step_log.h"
 #include "router/step_metrics.h"
+#include "router/waiting_queue.h"
 #include "wire/generate.h"
 #include "wire/pools.h"
 
@@ -27,6 +31,7 @@ struct RouterDeps {
   wire::DecodePort& decode;
   const base::Clock& clock;
   telemetry::Registry& registry;
+  base::Logger* logger = nullptr;  // of the periodic lines; may be absent
 };
 
 class Router final : public wire::Generator, private wire::PoolEvents {
@@ -40,7 +45,7 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   wire::RequestId next_id() override { return ++last_id_; }
   base::Status submit_all(std::vector<wire::Submission> batch) override;
   void cancel(wire::RequestId id) override { inbox_.cancel(id); }
-  void flush_cache() override {}
+  void flush_cache() override { inbox_.flush(); }
 
   // Refuses new requests from now on; accepted ones go on until `deadline` (on the clock given at
   // construction) and are ended there.
@@ -56,6 +61,7 @@ class Router final : public wire::Generator, private wire::PoolEvents {
  private:
   struct Request;
 
+  void on_prompt(wire::Slot slot, wire::PromptEvent event) override;
   void on_token(wire::Slot slot, wire::TokenEvent event) override;
   void on_offered(wire::Slot slot) override;
   void on_accepted(wire::Slot slot) override;
@@ -67,6 +73,9 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   void apply_shutdown();
   void admit();
   wire::StepOutcome run_pools();
+  void preempt_youngest();
+  bool waits_for_leader(const Request& request) const;
+  LogScene scene() const;
   void enter(Arrival arrival);
   // True when the event moved the request.
   bool apply(wire::Slot slot, RequestEvent event);
@@ -77,15 +86,16 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   const wire::GenerateLimits limits_;
   RouterDeps deps_;
   Inbox inbox_;
-  std::vector<Request> requests_;   // by slot
-  std::vector<wire::Slot> free_;    // slots without a request
-  std::vector<wire::Slot> queued_;  // oldest first
-  std::vector<Arrival> arrivals_;   // scratch of take_inbox()
+  std::vector<Request> requests_;  // by slot
+  std::vector<wire::Slot> free_;   // slots without a request
+  WaitingQueue queued_;
+  std::vector<Arrival> arrivals_;  // scratch of take_inbox()
   std::vector<wire::RequestId> cancellations_;
   uint32_t running_ = 0;                    // admitted and not released
   bool closed_ = false;                     // no submission will arrive any more
   std::chrono::nanoseconds now_{0};         // of the step's last clock reading
   std::chrono::nanoseconds next_deadline_;  // no live request has an earlier one
+  uint64_t arrivals_seen_ = 0;
   std::atomic<uint64_t> last_id_{0};
   std::atomic<int64_t> drain_deadline_;     // nanoseconds
   std::atomic<uint32_t> running_shown_{0};  // what status() tells other threads
@@ -94,6 +104,8 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   std::atomic<bool> drained_{false};
   StepMetrics decode_steps_;
   StepMetrics prefill_steps_;
+  SchedulerMetrics between_steps_;
+  StepLog log_;
 };
 
 }  // namespace bulkhead::router

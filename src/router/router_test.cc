@@ -19,28 +19,38 @@ using wire::Slot;
 struct Script {
   std::vector<std::function<void(wire::PoolEvents&)>> next;
 
-  wire::StepOutcome play(wire::PoolEvents& events) {
+  wire::StepReport play(wire::PoolEvents& events) {
     auto now = std::exchange(next, {});
     for (auto& action : now) action(events);
-    return now.empty() ? wire::StepOutcome::kIdle : wire::StepOutcome::kCommitted;
+    return {now.empty() ? wire::StepOutcome::kIdle : wire::StepOutcome::kCommitted, 1, 1};
   }
 };
 
 struct FakePrefill final : wire::PrefillPort {
-  bool admit(wire::GenerateRequest& request, Slot slot) override {
-    if (refuse) return false;
-    slots[request.id] = slot;
-    order.push_back(request.id);
-    return true;
+  std::optional<wire::Admission> admit(wire::SequenceState& state, int32_t spare_pages) override {
+    if (refuse) return std::nullopt;
+    slots[state.id] = state.slot;
+    order.push_back(state.id);
+    spares.push_back(spare_pages);
+    return wire::Admission{cached_tokens};
   }
-  wire::StepOutcome step(wire::PoolEvents& events) override { return script.play(events); }
+  std::optional<wire::SequenceState> preempt(Slot slot) override {
+    preempted.push_back(slot);
+    return wire::SequenceState{};
+  }
+  void flush_cache() override { ++flushes; }
+  wire::StepReport step(wire::PoolEvents& events) override { return script.play(events); }
   void abort(Slot slot, wire::PoolEvents& events) override {
     aborted.push_back(slot);
     events.on_released(slot);
   }
-  wire::PageGauges pages() const override { return {10, 4}; }
+  wire::PageGauges pages() const override { return {10, 4, 3}; }
 
   bool refuse = false;
+  int32_t cached_tokens = 0;
+  int flushes = 0;
+  std::vector<int32_t> spares;
+  std::vector<Slot> preempted;
   std::map<wire::RequestId, Slot> slots;
   std::vector<wire::RequestId> order;
   std::vector<Slot> aborted;
@@ -48,12 +58,19 @@ struct FakePrefill final : wire::PrefillPort {
 };
 
 struct FakeDecode final : wire::DecodePort {
-  wire::StepOutcome step(wire::PoolEvents& events) override { return script.play(events); }
+  bool prepare(wire::PoolEvents&) override { return --starving < 0; }
+  std::optional<wire::SequenceState> preempt(Slot slot) override {
+    preempted.push_back(slot);
+    return wire::SequenceState{};
+  }
+  wire::StepReport step(wire::PoolEvents& events) override { return script.play(events); }
   void abort(Slot slot, wire::PoolEvents& events) override {
     aborted.push_back(slot);
     if (release_at_once) events.on_released(slot);
   }
 
+  int starving = 0;  // that often prepare() says no
+  std::vector<Slot> preempted;
   bool release_at_once = true;
   std::vector<Slot> aborted;
   Script script;
@@ -75,9 +92,9 @@ struct Sink final : wire::EventSink {
 };
 
 struct Bench {
-  std::shared_ptr<Sink> submit(wire::RequestId id, std::optional<nanoseconds> deadline = {}) {
+  std::shared_ptr<Sink> submit(wire::RequestId id, std::optional<nanoseconds> deadline = {},
+                               wire::GenerateRequest request = {}) {
     auto sink = std::make_shared<Sink>();
-    wire::GenerateRequest request;
     request.id = id;
     request.prompt = {1, 2, 3};
     request.max_tokens = 5;
@@ -279,6 +296,100 @@ TEST(Router, AnErrorOfARequestIsItsTerminalRecord) {
   EXPECT_EQ(sink->finish.error->message, "broken");
 }
 
+TEST(Router, AdmitsByPriorityThenByArrival) {
+  Bench bench;
+  bench.prefill.refuse = true;
+  const auto with_priority = [](int32_t priority) {
+    wire::GenerateRequest request;
+    request.priority = priority;
+    return request;
+  };
+  bench.submit(1, {}, with_priority(0));
+  bench.submit(2, {}, with_priority(5));
+  bench.submit(3, {}, with_priority(-1));
+  bench.submit(4, {}, with_priority(0));
+  bench.router.step();
+  bench.prefill.refuse = false;
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.order, (std::vector<wire::RequestId>{3, 1}));
+  EXPECT_EQ(bench.prefill.spares, (std::vector<int32_t>{0, 1}));  // one for each that runs
+}
+
+TEST(Router, WhenTheCacheIsFullTheYoungestGivesWayAndRunsAgainLater) {
+  Bench bench;
+  auto older = bench.submit(1);
+  auto younger = bench.submit(2);
+  bench.prefill.cached_tokens = 2;
+  bench.router.step();
+  bench.to_decoding(1);
+  bench.to_decoding(2);
+  bench.prefill.refuse = true;  // no room for it yet
+  bench.decode.starving = 1;
+  bench.router.step();
+  EXPECT_EQ(bench.decode.preempted, (std::vector<Slot>{bench.prefill.slots[2]}));
+  EXPECT_TRUE(bench.prefill.preempted.empty());
+  EXPECT_EQ(bench.router.status().running, 1u);
+  EXPECT_EQ(bench.router.status().waiting, 1u);
+  bench.router.cancel(2);  // queued again, it can be cancelled like any other
+  bench.router.step();
+  ASSERT_EQ(younger->finishes, 1);
+  EXPECT_EQ(younger->finish.reason, FinishReason::kCancelled);
+  EXPECT_EQ(younger->finish.preemptions, 1);
+  EXPECT_EQ(younger->finish.completion_tokens, 1);
+  EXPECT_EQ(younger->finish.cached_tokens, 2);
+  EXPECT_EQ(older->finishes, 0);
+}
+
+TEST(Router, APromptBeingReadGivesWayToAnOlderAnswer) {
+  Bench bench;
+  bench.submit(1);
+  bench.router.step();
+  bench.to_decoding(1);
+  bench.submit(2);
+  bench.router.step();
+  bench.prefill.refuse = true;
+  bench.decode.starving = 1;
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.preempted, (std::vector<Slot>{bench.prefill.slots[2]}));
+  EXPECT_TRUE(bench.decode.preempted.empty());
+}
+
+TEST(Router, AFollowerWaitsForItsLeadersPromptAndOthersPassIt) {
+  Bench bench;
+  wire::GenerateRequest follower;
+  follower.leader = 1;
+  bench.submit(1);
+  bench.submit(2, {}, follower);
+  bench.submit(3);
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.order, (std::vector<wire::RequestId>{1, 3}));
+  bench.to_decoding(1);
+  bench.end(1, {FinishReason::kLength, -1, std::nullopt});
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.order, (std::vector<wire::RequestId>{1, 3, 2}));
+}
+
+TEST(Router, AFollowerDoesNotOutwaitALeaderThatEnded) {
+  Bench bench;
+  wire::GenerateRequest follower;
+  follower.leader = 1;
+  bench.submit(1);
+  bench.submit(2, {}, follower);
+  bench.router.cancel(1);
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.order, (std::vector<wire::RequestId>{2}));
+}
+
+TEST(Router, FlushesTheCacheBetweenSteps) {
+  Bench bench;
+  bench.router.flush_cache();
+  bench.router.flush_cache();
+  EXPECT_EQ(bench.prefill.flushes, 0);
+  bench.router.step();
+  bench.router.step();
+  EXPECT_EQ(bench.prefill.flushes, 1);
+}
+
 TEST(Router, DrainingFinishesWhatWasAcceptedAndRefusesTheRest) {
   Bench bench;
   auto sink = bench.submit(1);
@@ -324,6 +435,7 @@ TEST(Router, StatusShowsPagesAndProgress) {
   const wire::GeneratorStatus status = bench.router.status();
   EXPECT_EQ(status.pages_total, 10);
   EXPECT_EQ(status.pages_free, 4);
+  EXPECT_EQ(status.pages_cached, 3);
   EXPECT_EQ(status.last_progress, nanoseconds(500));
   EXPECT_FALSE(status.draining);
 }

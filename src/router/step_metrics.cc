@@ -11,6 +11,11 @@ StepMetrics::StepMetrics(telemetry::Registry& registry, const char* pool)
                                "Steps in which a sequence ended with an error of its own",
                                {{"pool", pool}})) {}
 
+SchedulerMetrics::SchedulerMetrics(telemetry::Registry& registry)
+    : seconds_(registry.histogram(
+          "bulkhead_scheduler_seconds", "Time of a round spent between the pools' steps",
+          {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2})) {}
+
 void StepMetrics::record(wire::StepOutcome outcome, std::chrono::nanoseconds time) {
   if (outcome == wire::StepOutcome::kIdle) return;
   seconds_.observe(std::chrono::duration<double>(time).count());

@@ -22,4 +22,16 @@ class StepMetrics {
   telemetry::Counter& failed_;
 };
 
+// Of the router itself: what a round costs besides the pools' steps.
+class SchedulerMetrics {
+ public:
+  explicit SchedulerMetrics(telemetry::Registry& registry);
+  void record(std::chrono::nanoseconds between_steps) {
+    seconds_.observe(std::chrono::duration<double>(between_steps).count());
+  }
+
+ private:
+  telemetry::Histogram& seconds_;
+};
+
 }  // namespace bulkhead::router

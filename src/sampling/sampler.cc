@@ -34,6 +34,9 @@ bool stops_masked(const SequenceState& sequence) {
          !sequence.stop_ids.empty();
 }
 
+constexpr const char* kNotFinite =
+    "the model produced a value that is not a number; the request may be retried";
+
 base::Error failed(const char* what) { return {base::ErrorCode::kInternal, what, {}}; }
 
 void add_logprobs(std::span<const float> logits, float greatest, int32_t count,
@@ -62,13 +65,22 @@ Sampler::Sampler(int32_t vocabulary_size)
   BH_CHECK(vocabulary_size > 0, "a vocabulary");
 }
 
+base::Result<wire::TokenEvent> Sampler::score(std::span<const float> logits, TokenId token,
+                                              int32_t top) const {
+  BH_CHECK(logits.size() == vocabulary_size_, "a row of the vocabulary's width");
+  const Greatest raw = find_greatest(logits);
+  if (!raw.finite) return failed(kNotFinite);
+  wire::TokenEvent event;
+  event.token = token;
+  add_logprobs(logits, raw.value, top, event);
+  return event;
+}
+
 base::Result<wire::TokenEvent> Sampler::sample(std::span<const float> logits,
                                                const SequenceState& sequence) {
   BH_CHECK(logits.size() == vocabulary_size_, "a row of the vocabulary's width");
   const Greatest raw = find_greatest(logits);
-  if (!raw.finite) {
-    return failed("the model produced a value that is not a number; the request may be retried");
-  }
+  if (!raw.finite) return failed(kNotFinite);
   const std::span<const float> row = adjust(logits, sequence);
   const Greatest best = row.data() == logits.data() ? raw : find_greatest(row);
   if (best.index < 0) return failed("every token is excluded by min_tokens");

@@ -30,6 +30,10 @@ class Sampler {
   base::Result<wire::TokenEvent> sample(std::span<const float> logits,
                                         const wire::SequenceState& sequence);
 
+  // The log-probability that the row gives to `token`, and the `top` most probable tokens.
+  base::Result<wire::TokenEvent> score(std::span<const float> logits, wire::TokenId token,
+                                       int32_t top) const;
+
  private:
   // The logits after bias, mask and penalties: the row itself where there are none.
   std::span<const float> adjust(std::span<const float> logits, const wire::SequenceState& sequence);

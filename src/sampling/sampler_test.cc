@@ -175,6 +175,7 @@ TEST(Sampler, AppliesBiasAndPenaltiesBeforeTemperature) {
   expect_distribution(random_logits(30, 5), std::move(sequence), 20000);
 }
 
+// C142
 TEST(Sampler, PenaltiesLeaveNoTraceForTheNextSequence) {
   Sampler sampler(50);
   const auto logits = random_logits(50, 6);
@@ -190,6 +191,7 @@ TEST(Sampler, PenaltiesLeaveNoTraceForTheNextSequence) {
   EXPECT_EQ(sampled(sampler, logits, plain), before);
 }
 
+// C165
 TEST(Sampler, DrawsAreAFunctionOfSeedAndPosition) {
   const auto logits = random_logits(500, 7);
   Sampler used(500);
@@ -240,6 +242,7 @@ TEST(Sampler, StopIdsWaitForMinTokens) {
   }
 }
 
+// C137
 TEST(Sampler, AnEmptyChoiceIsAnErrorNotAGuess) {
   Sampler sampler(3);
   SequenceState sequence = make_sequence();
@@ -250,6 +253,7 @@ TEST(Sampler, AnEmptyChoiceIsAnErrorNotAGuess) {
   EXPECT_EQ(result.error().code, base::ErrorCode::kInternal);
 }
 
+// C176
 TEST(Sampler, NonFiniteLogitsAreAnErrorNotAGuess) {
   Sampler sampler(300);
   SequenceState sequence = make_sequence();

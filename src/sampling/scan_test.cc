@@ -53,6 +53,7 @@ TEST(FindGreatest, GivesTiesToTheLowestId) {
   EXPECT_EQ(find_greatest(row).index, 0);
 }
 
+// C176
 TEST(FindGreatest, SeesEveryNonFiniteValue) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),

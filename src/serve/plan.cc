@@ -133,6 +133,7 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::DenseConf
   plan.running_max = options.running_max;
   plan.queued_max = options.queued_max;
   plan.prefill_chunk_tokens = options.prefill_chunk_tokens;
+  plan.prefix_cache = options.prefix_cache;
   plan.full_context_requests = static_cast<double>(plan.cache_tokens) / plan.context_tokens;
   return plan;
 }

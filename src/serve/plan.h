@@ -31,6 +31,7 @@ struct Plan {
   uint32_t running_max = 0;
   uint32_t queued_max = 0;
   int32_t prefill_chunk_tokens = 0;
+  bool prefix_cache = true;
   double full_context_requests = 0;  // cache_tokens / context_tokens
 };
 

@@ -1,5 +1,7 @@
 #include "serve/runtime.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 
@@ -25,11 +27,19 @@ wire::GenerateLimits limits_of(const Plan& plan, int32_t vocabulary_size) {
   return limits;
 }
 
+kv::PrefixKey random_secret() {
+  std::random_device device;
+  kv::PrefixKey secret;
+  for (uint8_t& byte : secret) byte = static_cast<uint8_t>(device());
+  return secret;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Runtime>> Runtime::start(
     const Plan& plan, const kernels::KernelSet& kernels, const model::Checkpoint& checkpoint,
-    const base::Clock& clock, telemetry::Registry& registry, const model::ProgressFn& progress) {
+    const base::Clock& clock, telemetry::Registry& registry, base::Logger* logger,
+    const model::ProgressFn& progress) {
   std::unique_ptr<Runtime> runtime(new Runtime(clock));
   device::ThreadPoolOptions threads;
   threads.threads = plan.threads;
@@ -42,23 +52,30 @@ base::Result<std::unique_ptr<Runtime>> Runtime::start(
   BH_ASSIGN(runtime->pages_, kv::PagePool::create(plan.layout, pages));
   BH_ASSIGN(runtime->executor_,
             engine::Executor::create(*runtime->decoder_, runtime->pages_->view()));
-  runtime->wire_pools(plan, registry);
+  // A page holds what these weights made of its tokens; other weights have another name.
+  const std::string identity =
+      fmt::format("{}/{}/{}", runtime->facts().name, runtime->facts().weight_format,
+                  device::to_string(plan.isa));
+  runtime->index_ = std::make_unique<kv::PrefixIndex>(
+      *runtime->pages_, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
+  runtime->wire_pools(plan, registry, logger);
   return runtime;
 }
 
-void Runtime::wire_pools(const Plan& plan, telemetry::Registry& registry) {
+void Runtime::wire_pools(const Plan& plan, telemetry::Registry& registry, base::Logger* logger) {
   const int32_t vocabulary = facts().vocabulary_size;
   sampler_ = std::make_unique<sampling::Sampler>(vocabulary);
   link_ = std::make_unique<transfer::ByReference>(plan.running_max);
   prefill_ = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
                               .sequences_max = plan.running_max},
-      prefill::PrefillDeps{*pages_, *executor_, *sampler_, *link_});
-  decode_ =
-      std::make_unique<decode::DecodePool>(decode::DecodeOptions{.running_max = plan.running_max},
-                                           decode::DecodeDeps{*executor_, *sampler_, *link_});
+      prefill::PrefillDeps{*pages_, *index_, *executor_, *sampler_, *link_});
+  decode_ = std::make_unique<decode::DecodePool>(
+      decode::DecodeOptions{.running_max = plan.running_max},
+      decode::DecodeDeps{*index_, *executor_, *sampler_, *link_});
   router_ = std::make_unique<router::Router>(
-      limits_of(plan, vocabulary), router::RouterDeps{*prefill_, *decode_, clock_, registry});
+      limits_of(plan, vocabulary),
+      router::RouterDeps{*prefill_, *decode_, clock_, registry, logger});
   loop_ = std::make_unique<router::StepLoop>(*router_, clock_);
 }
 

@@ -17,6 +17,7 @@
 #include "engine/executor.h"
 #include "kernels/kernel_set.h"
 #include "kv/page_pool.h"
+#include "kv/prefix_index.h"
 #include "model/checkpoint.h"
 #include "model/loader.h"
 #include "prefill/prefill_pool.h"
@@ -32,11 +33,12 @@ namespace bulkhead::serve {
 
 class Runtime {
  public:
-  // Loads the weights (`progress` hears of it) and starts the step thread. `clock` and `registry`
-  // outlive the runtime.
+  // Loads the weights (`progress` hears of it) and starts the step thread. `clock`, `registry` and
+  // `logger` (of the periodic lines; may be null) outlive the runtime.
   static base::Result<std::unique_ptr<Runtime>> start(
       const Plan& plan, const kernels::KernelSet& kernels, const model::Checkpoint& checkpoint,
-      const base::Clock& clock, telemetry::Registry& registry, const model::ProgressFn& progress);
+      const base::Clock& clock, telemetry::Registry& registry, base::Logger* logger,
+      const model::ProgressFn& progress);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
@@ -50,12 +52,13 @@ class Runtime {
 
  private:
   explicit Runtime(const base::Clock& clock) : clock_(clock) {}
-  void wire_pools(const Plan& plan, telemetry::Registry& registry);
+  void wire_pools(const Plan& plan, telemetry::Registry& registry, base::Logger* logger);
 
   const base::Clock& clock_;
   std::unique_ptr<device::ThreadPool> threads_;
   std::unique_ptr<model::Decoder> decoder_;
   std::unique_ptr<kv::PagePool> pages_;
+  std::unique_ptr<kv::PrefixIndex> index_;
   std::unique_ptr<engine::Executor> executor_;
   std::unique_ptr<sampling::Sampler> sampler_;
   std::unique_ptr<transfer::ByReference> link_;

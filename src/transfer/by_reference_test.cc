@@ -16,11 +16,12 @@ std::unique_ptr<kv::PagePool> make_pool() {
 Handoff make_handoff(kv::PagePool& pool, wire::Slot slot) {
   Handoff handoff;
   handoff.state.slot = slot;
-  handoff.pages = std::move(*kv::PageTable::create(pool, 32));
-  handoff.pages.cover(20);
+  handoff.pages = kv::PageTable(pool, 32);
+  EXPECT_TRUE(handoff.pages.cover(20));
   return handoff;
 }
 
+// C056
 TEST(ByReference, TheLeasesMoveAndNoPageChangesItsLife) {
   auto pool = make_pool();
   ByReference link(2);

@@ -2,8 +2,8 @@
 //
 // Threads: everything here runs on the step thread, except PrefillPort::pages().
 // Invariants: an admitted request is in exactly one of prefill, the link, decode, until its one
-// on_released(); after on_end() a request gets no token; after on_released() nothing at all, and
-// everything the pools held for it is back.
+// on_released() or until it is preempted; after on_end() a request gets no token; after
+// on_released() nothing at all, and everything the pools held for it is back.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,9 @@
 
 #include "base/result.h"
 #include "wire/generate.h"
+#include "wire/sequence_state.h"
 
 namespace bulkhead::wire {
-
-// The owner's short name for an admitted request; free for another one after on_released().
-using Slot = uint32_t;
 
 // Why a request ends by its own doing.
 struct Ending {
@@ -27,6 +25,7 @@ struct Ending {
 class PoolEvents {
  public:
   virtual ~PoolEvents() = default;
+  virtual void on_prompt(Slot slot, PromptEvent event) = 0;
   virtual void on_token(Slot slot, TokenEvent event) = 0;
   // The prompt is in the cache and the sequence was offered to decode.
   virtual void on_offered(Slot slot) = 0;
@@ -42,20 +41,37 @@ enum class StepOutcome {
   kFailed,     // the step ran; at least one sequence ended with an error of its own
 };
 
+struct StepReport {
+  StepOutcome outcome = StepOutcome::kIdle;
+  int32_t sequences = 0;
+  int32_t tokens = 0;  // rows of the forward
+};
+
 struct PageGauges {
   int32_t total = 0;
-  int32_t free = 0;  // neither used nor promised to an admitted request
+  int32_t free = 0;    // neither used nor promised to an admitted request
+  int32_t cached = 0;  // given up when somebody needs them
+};
+
+struct Admission {
+  int32_t cached_tokens = 0;  // that need not be computed
 };
 
 class PrefillPort {
  public:
   virtual ~PrefillPort() = default;
-  // Takes the request over when its worst case fits now; otherwise leaves it as it is and says no.
-  virtual bool admit(GenerateRequest& request, Slot slot) = 0;
+  // Takes the sequence over when what it has now and its next token fit with `spare_pages` to go;
+  // otherwise leaves it as it is.
+  virtual std::optional<Admission> admit(SequenceState& state, int32_t spare_pages) = 0;
   // Runs at most one chunk.
-  virtual StepOutcome step(PoolEvents& events) = 0;
+  virtual StepReport step(PoolEvents& events) = 0;
   // Ends the request early, if it is here; on_released() follows, at once or in a later step.
   virtual void abort(Slot slot, PoolEvents& events) = 0;
+  // Takes the sequence back without its pages, as if it had not been admitted; nothing when it is
+  // not here.
+  virtual std::optional<SequenceState> preempt(Slot slot) = 0;
+  // The prefix index forgets everything.
+  virtual void flush_cache() = 0;
   // Any thread.
   virtual PageGauges pages() const = 0;
 };
@@ -63,10 +79,14 @@ class PrefillPort {
 class DecodePort {
  public:
   virtual ~DecodePort() = default;
-  // Accepts what prefill offered and runs one token for every sequence.
-  virtual StepOutcome step(PoolEvents& events) = 0;
-  // As PrefillPort::abort(), for a sequence on its way here too.
+  // Accepts what prefill offered and gets every sequence the page its next token needs. False when
+  // the cache has none left: then somebody has to be preempted, and this is called again.
+  virtual bool prepare(PoolEvents& events) = 0;
+  // Runs one token for every sequence, after prepare() said yes.
+  virtual StepReport step(PoolEvents& events) = 0;
+  // As PrefillPort's, for a sequence on its way here too.
   virtual void abort(Slot slot, PoolEvents& events) = 0;
+  virtual std::optional<SequenceState> preempt(Slot slot) = 0;
 };
 
 }  // namespace bulkhead::wire

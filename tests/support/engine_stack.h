@@ -18,6 +18,7 @@
 #include "engine/testing/collecting_sink.h"
 #include "kv/invariants.h"
 #include "kv/page_pool.h"
+#include "kv/prefix_index.h"
 #include "prefill/prefill_pool.h"
 #include "router/router.h"
 #include "router/step_loop.h"
@@ -33,6 +34,7 @@ struct StackOptions {
   int32_t chunk_tokens = 64;
   uint32_t running_max = 8;
   uint32_t queued_max = 256;
+  bool prefix_cache = true;
 };
 
 class EngineStack {
@@ -41,18 +43,22 @@ class EngineStack {
               const base::Clock* clock = nullptr)
       : clock_(clock != nullptr ? *clock : steady_),
         pages_(make_pages(decoder, options)),
+        index_(*pages_, {.enabled = options.prefix_cache, .identity = "stand-in", .secret = {1}}),
         executor_(take(engine::Executor::create(decoder, pages_->view()))),
         sampler_(decoder.facts().vocabulary_size),
         link_(options.running_max),
         prefill_({options.chunk_tokens, options.running_max},
-                 {*pages_, *executor_, sampler_, link_}),
-        decode_({options.running_max}, {*executor_, sampler_, link_}),
+                 {*pages_, index_, *executor_, sampler_, link_}),
+        decode_({options.running_max}, {index_, *executor_, sampler_, link_}),
         router_(limits(decoder, options), {prefill_, decode_, clock_, registry_}) {}
 
   router::Router& router() { return router_; }
   prefill::PrefillPool& prefill() { return prefill_; }
-  decode::DecodePool& decode() { return decode_; }
+  const prefill::PrefillPool& prefill() const { return prefill_; }
+  const decode::DecodePool& decode() const { return decode_; }
+  const transfer::ByReference& link() const { return link_; }
   kv::PagePool& pages() { return *pages_; }
+  kv::PrefixIndex& index() { return index_; }
   telemetry::Registry& registry() { return registry_; }
   const base::Clock& clock() const { return clock_; }
 
@@ -97,19 +103,23 @@ class EngineStack {
     for (const transfer::Handoff& handoff : link_.waiting()) {
       for (const kv::Lease& lease : handoff.pages.leases()) holders.push_back(lease.ref());
     }
+    for (const kv::PageRef& ref : index_.holders()) holders.push_back(ref);
     return kv::validate(pages_->snapshot(), holders);
   }
   // CONSERVE: what an idle engine must look like.
   void expect_idle() {
-    const auto found = kv::validate_idle(pages_->snapshot());
-    EXPECT_TRUE(found.empty()) << kv::describe(found);
+    EXPECT_TRUE(violations().empty()) << kv::describe(violations());
     EXPECT_TRUE(prefill_.sequences().empty());
     EXPECT_TRUE(decode_.sequences().empty());
     EXPECT_EQ(link_.in_transit(), 0u);
     const wire::GeneratorStatus status = router_.status();
     EXPECT_EQ(status.running, 0u);
     EXPECT_EQ(status.waiting, 0u);
-    EXPECT_EQ(status.pages_free, status.pages_total);
+    EXPECT_EQ(status.pages_free + status.pages_cached, status.pages_total);
+    EXPECT_EQ(status.pages_cached, index_.size());
+    index_.clear();
+    const auto found = kv::validate_idle(pages_->snapshot());
+    EXPECT_TRUE(found.empty()) << kv::describe(found);
   }
 
  private:
@@ -137,6 +147,7 @@ class EngineStack {
   const base::Clock& clock_;
   telemetry::Registry registry_;
   std::unique_ptr<kv::PagePool> pages_;
+  kv::PrefixIndex index_;
   std::unique_ptr<engine::Executor> executor_;
   sampling::Sampler sampler_;
   transfer::ByReference link_;

@@ -75,14 +75,16 @@ void CheckingDecoder::forward(std::span<const model::SequenceSlice> slices,
       const SlotRecord record = read_slot(cache, slice.pages, position);
       chain = extend(chain, record.token, record.position);
       if (record.position != position || record.chain != chain) faults_.fetch_add(1);
-    }
-    if (slice.logits == model::LogitsFor::kNone) continue;
-    BH_CHECK(slice.logits == model::LogitsFor::kLast, "this model answers last rows only");
-    const auto out = logits.subspan(row++ * width, width);
-    if (poison_token_ >= 0 && slice.tokens.back() == poison_token_) {
-      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
-    } else {
-      fill_row(chain, out);
+      const bool wanted = slice.logits == model::LogitsFor::kAll
+                              ? position >= slice.position
+                              : slice.logits == model::LogitsFor::kLast && position == end - 1;
+      if (!wanted) continue;
+      const auto out = logits.subspan(row++ * width, width);
+      if (poison_token_ >= 0 && record.token == poison_token_) {
+        std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+      } else {
+        fill_row(chain, out);
+      }
     }
   }
 }

@@ -15,6 +15,9 @@ namespace bulkhead::engine::testing {
 
 class EventTrace final : public wire::PoolEvents {
  public:
+  void on_prompt(wire::Slot slot, wire::PromptEvent event) override {
+    lines_.push_back(fmt::format("{}: prompt {}+{}", slot, event.position, event.tokens.size()));
+  }
   void on_token(wire::Slot slot, wire::TokenEvent event) override {
     lines_.push_back(fmt::format("{}: token {}", slot, event.token));
   }
