@@ -188,7 +188,7 @@ bool PrefixIndex::evict_one() {
     const PageId page = oldest_;
     if (pool_.is_cached_only(page) && node(page).children == 0) {
       remove(page);
-      ++evicted_;
+      evicted_.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
     touch(page);

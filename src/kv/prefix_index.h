@@ -5,12 +5,13 @@
 // page layout and the tenant. A hit compares the stored tokens too, so that not even a collision
 // can hand one request the pages of another.
 //
-// Threads: step thread only. Invariants: a node holds one lease on its page, with the tag recorded
+// Threads: step thread only, except evicted_pages(). Invariants: a node holds one lease on its page, with the tag recorded
 // when the page was handed out; whoever holds the page of a node holds the pages of all nodes above
 // it, so a node that nobody uses has no descendant in use; a page that a sequence uses is never
 // evicted; nothing here allocates after construction, except holders().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -51,7 +52,8 @@ class PrefixIndex {
   void clear();
 
   int32_t size() const { return nodes_used_; }
-  uint64_t evicted_pages() const { return evicted_; }
+  // Any thread.
+  uint64_t evicted_pages() const { return evicted_.load(std::memory_order_relaxed); }
   // The page of every node, with its recorded tag.
   std::vector<PageRef> holders() const;
 
@@ -96,7 +98,7 @@ class PrefixIndex {
   PageId newest_ = kNone;
   PageId oldest_ = kNone;
   int32_t nodes_used_ = 0;
-  uint64_t evicted_ = 0;
+  std::atomic<uint64_t> evicted_{0};
 };
 
 }  // namespace bulkhead::kv

@@ -1,0 +1,71 @@
+#include "router/step_log.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace bulkhead::router {
+namespace {
+
+using std::chrono::milliseconds;
+using wire::StepOutcome;
+
+struct Bench {
+  LogScene at(milliseconds now) {
+    LogScene scene;
+    scene.now = now;
+    scene.running = 3;
+    scene.queued = 2;
+    scene.tokens_used = 640;
+    scene.usage = 0.25;
+    return scene;
+  }
+  bool wrote(const std::string& text) const { return out.str().find(text) != std::string::npos; }
+
+  std::ostringstream out;
+  base::Logger logger{out, base::LogFormat::kText, base::LogLevel::kInfo};
+  StepLog log{&logger};
+};
+
+TEST(StepLog, SumsUpAboutASecondOfPrefill) {
+  Bench bench;
+  bench.log.admitted({96});
+  bench.log.admitted({0});
+  bench.log.prefilled({StepOutcome::kCommitted, 2, 300}, bench.at(milliseconds(1000)));
+  bench.log.prefilled({StepOutcome::kCommitted, 1, 200}, bench.at(milliseconds(1999)));
+  EXPECT_TRUE(bench.out.str().empty());
+  bench.log.prefilled({StepOutcome::kCommitted, 1, 500}, bench.at(milliseconds(3000)));
+  EXPECT_TRUE(
+      bench.wrote("Prefill batch, #new-seq: 2, #new-token: 1000, #cached-token: 96, token "
+                  "usage: 0.25, #running-req: 3, #queue-req: 2, input throughput "
+                  "(token/s): 500.00"))
+      << bench.out.str();
+  bench.log.prefilled({StepOutcome::kCommitted, 1, 7}, bench.at(milliseconds(3001)));
+  bench.log.prefilled({StepOutcome::kCommitted, 1, 3}, bench.at(milliseconds(4002)));
+  EXPECT_TRUE(bench.wrote("#new-seq: 0, #new-token: 10, #cached-token: 0")) << bench.out.str();
+}
+
+TEST(StepLog, TellsTheGenerationRate) {
+  Bench bench;
+  for (int step = 0; step <= 10; ++step) {
+    bench.log.decoded({StepOutcome::kCommitted, 4, 4}, bench.at(milliseconds(100 * step)));
+  }
+  EXPECT_TRUE(
+      bench.wrote("Decode batch, #running-req: 4, #token: 640, token usage: 0.25, gen "
+                  "throughput (token/s): 44.00, #queue-req: 2"))
+      << bench.out.str();
+}
+
+TEST(StepLog, SaysNothingWhileNothingRunsOrNobodyListens) {
+  Bench bench;
+  bench.log.decoded({}, bench.at(milliseconds(0)));
+  bench.log.decoded({}, bench.at(milliseconds(5000)));
+  bench.log.prefilled({}, bench.at(milliseconds(9000)));
+  EXPECT_TRUE(bench.out.str().empty());
+  StepLog silent(nullptr);
+  silent.decoded({StepOutcome::kCommitted, 1, 1}, bench.at(milliseconds(0)));
+  silent.decoded({StepOutcome::kCommitted, 1, 1}, bench.at(milliseconds(9000)));
+}
+
+}  // namespace
+}  // namespace bulkhead::router
