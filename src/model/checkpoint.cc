@@ -63,6 +63,9 @@ base::Result<SideFiles> read_side_files(const fs::path& directory) {
   if (chat_template) out.text.chat_template = std::move(*chat_template);
   BH_ASSIGN(out.text.tokenizer_json,
             read_if_present(directory / "tokenizer.json", kTokenizerBytesMax));
+  if (!out.text.tokenizer_json) {
+    BH_ASSIGN(out.text.tiktoken, read_if_present(directory / "tiktoken.model", kTokenizerBytesMax));
+  }
   return out;
 }
 
@@ -80,8 +83,38 @@ base::Status add_shard(const fs::path& path, Weights& out) {
   return {};
 }
 
+// A file that only weights are called by: model.safetensors, model-00001-of-00005.safetensors.
+bool has_weights_name(std::string_view name) {
+  if (name == kSingleName) return true;
+  return name.starts_with("model-") && name.find("-of-") != std::string_view::npos &&
+         name.ends_with(".safetensors");
+}
+
+// Weights beside those that are read mean that two versions of a model were mixed: which of them
+// was meant is not ours to guess.
+base::Status check_no_stray_weights(const fs::path& directory, const std::vector<std::string>& read,
+                                    std::string_view reason) {
+  std::error_code error;
+  std::string stray;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool wanted = std::find(read.begin(), read.end(), name) != read.end();
+    if (wanted || !has_weights_name(name)) continue;
+    if (stray.empty() || name < stray) stray = name;
+  }
+  if (error) {
+    return base::Error{
+        base::ErrorCode::kIo, fmt::format("{}: {}", directory.string(), error.message()), {}};
+  }
+  if (stray.empty()) return {};
+  return base::corrupt(
+      fmt::format("{}: {}; remove what is out of date", (directory / stray).string(), reason));
+}
+
 base::Result<Weights> read_shards(const fs::path& directory, const std::string& index_text) {
   BH_ASSIGN(const ShardIndex index, parse_shard_index(kIndexName, index_text));
+  BH_TRY(check_no_stray_weights(directory, index.files,
+                                fmt::format("{} does not name it", kIndexName)));
   Weights out;
   for (const std::string& name : index.files) {
     const size_t before = out.tensors.size();
@@ -94,12 +127,17 @@ base::Result<Weights> read_shards(const fs::path& directory, const std::string& 
 }
 
 base::Result<Weights> read_directory_weights(const fs::path& directory) {
-  Weights out;
-  base::Status single = add_shard(directory / kSingleName, out);
-  if (single.ok()) return out;
-  if (single.error().code != base::ErrorCode::kNotFound) return std::move(single).error();
   BH_ASSIGN(const auto index, read_if_present(directory / kIndexName, kIndexBytesMax));
   if (index) return read_shards(directory, *index);
+  Weights out;
+  base::Status single = add_shard(directory / kSingleName, out);
+  if (single.ok()) {
+    BH_TRY(check_no_stray_weights(
+        directory, {std::string(kSingleName)},
+        fmt::format("{} is here too, and no {} says which is meant", kSingleName, kIndexName)));
+    return out;
+  }
+  if (single.error().code != base::ErrorCode::kNotFound) return std::move(single).error();
   return base::Error{
       base::ErrorCode::kNotFound,
       fmt::format("{}: neither {} nor {} is there", directory.string(), kSingleName, kIndexName),
@@ -223,6 +261,7 @@ CheckpointSummary Checkpoint::describe() const {
   const bool has_head = find(gguf ? "output.weight" : "lm_head.weight") != nullptr;
   out.tied = config_.tie == TieRule::kTied || (config_.tie == TieRule::kByPresence && !has_head);
   out.tokenizer = text_.tokenizer_json ? "tokenizer.json"
+                  : text_.tiktoken     ? "tiktoken.model"
                   : text_.gguf ? fmt::format("GGUF {}/{}", text_.gguf->model, text_.gguf->pre)
                                : "none";
   return out;

@@ -45,10 +45,24 @@ struct GgufTokens {
   bool add_eos = false;
 };
 
-// What the text side is built from. One of tokenizer_json and gguf is present, or neither when the
-// directory has no tokenizer.json.
+// A token that tokenizer_config.json declares (text::AddedToken's twin on this side of the layer
+// border).
+struct DeclaredToken {
+  int32_t id = 0;
+  std::string content;
+  bool special = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool single_word = false;
+  bool normalized = false;
+};
+
+// What the text side is built from. One of tokenizer_json, tiktoken and gguf is present, or none
+// when the directory has neither tokenizer.json nor tiktoken.model.
 struct TextSource {
   std::optional<std::string> tokenizer_json;  // the file's bytes
+  std::optional<std::string> tiktoken;        // the bytes of tiktoken.model
+  std::vector<DeclaredToken> declared;        // by tokenizer_config.json; used with tiktoken
   std::optional<GgufTokens> gguf;
   std::string chat_template;  // Jinja text; empty: the checkpoint has none
   std::string bos_token;      // spelling, for the template's variables; empty: none

@@ -200,6 +200,7 @@ TEST(Checkpoint, ValuesThatAreNotFiniteAreErrorsThatNameTheByte) {
               HasSubstr("\"lm_head.weight\": element 1 is not finite in BF16"));
 }
 
+// C020
 TEST(Checkpoint, ANotFiniteBlockScaleIsAnErrorThatNamesItsBlock) {
   const auto error = [](size_t broken_block, std::string_view scale) {
     std::string down;  // 16 rows of one Q8_0 block
@@ -277,6 +278,7 @@ std::string tie_error(bool flag, bool with_head, bool equal_head, bool with_embe
   return load_error(directory.path());
 }
 
+// C214, C215
 TEST(Checkpoint, TheTieRuleIsHeldToTheTensorsPresent) {
   EXPECT_EQ(tie_error(true, false, false), "no error");
   EXPECT_EQ(tie_error(true, true, true), "no error");
@@ -288,6 +290,7 @@ TEST(Checkpoint, TheTieRuleIsHeldToTheTensorsPresent) {
   EXPECT_THAT(tie_error(true, false, false, false), HasSubstr("is missing"));
 }
 
+// C214
 TEST(Checkpoint, TiedModelsHoldOneTableAndUntiedOnesTwo) {
   const auto bytes = [](bool equal_head) {
     const TemporaryDirectory directory;
@@ -331,6 +334,7 @@ void replace_in(const TemporaryDirectory& directory, std::string_view file, std:
   directory.write(file, text);
 }
 
+// C207
 TEST(Checkpoint, ShardsAndIndexMustAgreeTensorByTensor) {
   EXPECT_EQ(shard_error([](const auto&) {}), "no error");
   EXPECT_THAT(shard_error([](const auto& d) { std::filesystem::remove(d.path() / "b.st"); }),

@@ -46,6 +46,7 @@ void for_each_model(unsigned threads, Body&& body) {
   }
 }
 
+// C006
 TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   // Long enough for a second cut of the attention's KV range.
   constexpr int32_t kTokens = kernels::kKvSplit + 44;

@@ -97,6 +97,7 @@ TEST(Families, SettingsThatChangeTheNumbersAndAreNotComputedAreRefused) {
             "no error");
 }
 
+// C032
 TEST(Rope, AllThreeSpellingsOfScalingAreRead) {
   for (const std::string changes :
        {R"({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4}})",
@@ -110,6 +111,7 @@ TEST(Rope, AllThreeSpellingsOfScalingAreRead) {
   }
 }
 
+// C032
 TEST(Rope, UnknownTypesAreLoadErrors) {
   for (const std::string type : {"dynamic", "longrope", "foo", ""}) {
     EXPECT_THAT(error_with(R"({"rope_scaling": {"factor": 2, "rope_type": ")" + type + "\"}}"),
@@ -140,6 +142,7 @@ TEST(Rope, YarnWithoutItsOptionalKeysTakesTheStatedDefaults) {
   EXPECT_EQ(deepseek->rope.attention_factor, 1.0);
 }
 
+// C032
 TEST(Rope, Llama3KeepsShortWavesAndDividesLongOnes) {
   const RopeConfig rope = {.theta = 5e5,
                            .scaling = RopeScaling::kLlama3,

@@ -68,6 +68,7 @@ TEST(Gguf, TensorsHaveTheirShapeReversedAndOffsetsFromTheFileStart) {
   EXPECT_EQ(bytes.substr(file->tensors[1].offset, 36), std::string(36, 'b'));
 }
 
+// C211
 TEST(Gguf, EveryTruncationIsAnErrorAndNeverAValue) {
   const std::string whole = testing::tiny_llama_gguf().bytes();
   ASSERT_TRUE(read(whole).ok());
@@ -92,6 +93,7 @@ TEST(Gguf, ThePreambleIsChecked) {
   EXPECT_THAT(error_of(builder), HasSubstr("byte 24: 8 bytes are needed, 0 are left"));
 }
 
+// C212
 TEST(Gguf, LengthsBeyondTheFileAreRefusedBeforeAllocation) {
   constexpr uint64_t kHuge = uint64_t{1} << 40;
   EXPECT_THAT(error_of(GgufBuilder().raw("k", 8, le(kHuge) + "x")),
@@ -116,6 +118,7 @@ TEST(Gguf, OddValuesAreErrors) {
   EXPECT_THAT(error_of(GgufBuilder().u32("\xff", 1)), HasSubstr("not UTF-8"));
 }
 
+// C212
 TEST(Gguf, TheAlignmentIsAPowerOfTwo) {
   for (const uint32_t alignment : {0u, 3u, 48u, 1u << 31}) {
     EXPECT_THAT(error_of(GgufBuilder().u32("general.alignment", alignment)),
@@ -130,6 +133,7 @@ TEST(Gguf, TheAlignmentIsAPowerOfTwo) {
   EXPECT_EQ(error_of(builder), "no error");
 }
 
+// C210
 TEST(Gguf, ImpossibleTensorsAreErrorsThatNameThem) {
   const auto error = [](const std::vector<uint64_t>& dims, uint32_t type, uint64_t offset) {
     return error_of(GgufBuilder().raw_tensor("t", dims, type, offset));

@@ -71,6 +71,7 @@ TEST(Safetensors, EveryTruncationIsAnError) {
   EXPECT_FALSE(read(whole + "x").ok());
 }
 
+// C212
 TEST(Safetensors, AHeaderLengthBeyondTheFileIsRefusedBeforeAnythingIsRead) {
   for (const uint64_t length :
        {uint64_t{3}, uint64_t{100'000'001}, ~uint64_t{0}, ~uint64_t{0} - 7}) {
@@ -122,6 +123,7 @@ TEST(Safetensors, AValueOfTheWrongKindIsAnError) {
   EXPECT_NE(error_of(R"({"__metadata__":{"a":{}}})", 0), "no error");
 }
 
+// C210
 TEST(Safetensors, SizesThatDoNotAgreeAreErrorsThatNameTheTensor) {
   const auto offsets = [](std::string_view shape, std::string_view range) {
     return "{" +

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json/value.hpp>
+#include <charconv>
 
 #include "model/families/family.h"
 #include "model/fields.h"
@@ -75,6 +76,33 @@ base::Result<std::string> chat_template(const JsonFields& fields) {
   return std::string();
 }
 
+// added_tokens_decoder: {"163584": {"content": "[BOS]", "special": true, ...}, ...}.
+base::Result<std::vector<DeclaredToken>> declared_tokens(const JsonFields& fields) {
+  std::vector<DeclaredToken> out;
+  const boost::json::value* value = fields.value("added_tokens_decoder");
+  if (value == nullptr) return out;
+  if (!value->is_object()) return fields.refuse("added_tokens_decoder", "must be an object");
+  for (const auto& [key, described] : value->get_object()) {
+    const std::string id(key.data(), key.size());
+    const std::string where = "added_tokens_decoder." + id;
+    DeclaredToken token;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
+    if (error != std::errc() || end != id.data() + id.size() || token.id < 0) {
+      return fields.refuse(where, "is not a token id");
+    }
+    if (!described.is_object()) return fields.refuse(where, "must be an object");
+    const JsonFields one(fields.where() + ": " + where, described.get_object());
+    BH_ASSIGN(token.content, one.text_or("content", ""));
+    BH_ASSIGN(token.special, one.flag_or("special", false));
+    BH_ASSIGN(token.lstrip, one.flag_or("lstrip", false));
+    BH_ASSIGN(token.rstrip, one.flag_or("rstrip", false));
+    BH_ASSIGN(token.single_word, one.flag_or("single_word", false));
+    BH_ASSIGN(token.normalized, one.flag_or("normalized", false));
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_eos(int32_t id, GenerationDefaults& generation) {
@@ -127,6 +155,7 @@ base::Status parse_tokenizer_config(std::string_view text, TextSource& out) {
     out.add_bos = add;
   }
   BH_ASSIGN(out.chat_template, chat_template(fields));
+  BH_ASSIGN(out.declared, declared_tokens(fields));
   return {};
 }
 

@@ -23,6 +23,10 @@ base::Error crowded() {
   return base::corrupt("the vocabulary's keys collide as no published vocabulary's do");
 }
 
+// Every cut of a token is looked up when merges are not listed, so tokens must be short; published
+// ones stay below 130 bytes.
+constexpr size_t kMaxMergedBytes = 256;
+
 std::string quoted(std::string_view piece) { return "\"" + std::string(piece) + "\""; }
 
 }  // namespace
@@ -41,6 +45,7 @@ base::Result<BpeModel> BpeModel::create(const BpeVocabulary& vocabulary) {
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     BH_TRY(model.add_merge(vocabulary.merges[rank], static_cast<uint32_t>(rank)));
   }
+  if (vocabulary.merge_by_id) BH_TRY(model.add_merges_by_id());
   model.mark_whole_tokens(vocabulary);
   return model;
 }
@@ -66,7 +71,8 @@ base::Status BpeModel::add_piece(const VocabularyEntry& entry) {
   if (index >= tokens_.size()) tokens_.resize(index + 1);
   Token& token = tokens_[index];
   if (token.present) return base::corrupt("id " + std::to_string(entry.id) + " is given twice");
-  const std::optional<std::string> bytes = bytes_from_spelling(entry.piece);
+  const std::optional<std::string> bytes =
+      entry.raw ? entry.piece : bytes_from_spelling(entry.piece);
   const std::string& stored = bytes ? *bytes : entry.piece;
   token = {static_cast<uint32_t>(arena_.size()), static_cast<uint32_t>(stored.size()), true, false};
   arena_ += stored;
@@ -105,6 +111,36 @@ base::Status BpeModel::add_merge(const Merge& merge, uint32_t rank) {
       merges_.place(hash_of(pair), [&](const MergeSlot& other) { return other.pair == pair; });
   if (slot == nullptr) return crowded();
   *slot = {pair, rank, result};  // of a merge listed twice the last rank counts
+  return {};
+}
+
+base::Status BpeModel::add_merges_by_id() {
+  std::vector<MergeSlot> merges;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string_view whole = bytes(id);
+    if (whole.size() > kMaxMergedBytes) {
+      return base::corrupt("token " + std::to_string(id) + " is longer than " +
+                           std::to_string(kMaxMergedBytes) + " bytes");
+    }
+    for (size_t cut = 1; cut < whole.size(); ++cut) {
+      const TokenId left = find_bytes(whole.substr(0, cut));
+      if (left == kNoToken) continue;
+      const TokenId right = find_bytes(whole.substr(cut));
+      if (right == kNoToken) continue;
+      merges.push_back({pair_key(left, right), static_cast<uint32_t>(id), id});
+    }
+    if (merges.size() > kMaxMerges) {
+      return base::corrupt("the tokens allow more than " + std::to_string(kMaxMerges) + " merges");
+    }
+  }
+  merges_ = ProbeTable<MergeSlot>(merges.size());
+  for (const MergeSlot& merge : merges) {
+    MergeSlot* slot = merges_.place(
+        hash_of(merge.pair), [&](const MergeSlot& other) { return other.pair == merge.pair; });
+    if (slot == nullptr) return crowded();
+    *slot = merge;
+  }
   return {};
 }
 

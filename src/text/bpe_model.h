@@ -27,8 +27,9 @@ inline constexpr size_t kMaxMerges = size_t{1} << 22;
 inline constexpr size_t kMaxPieceBytes = 4096;
 
 struct VocabularyEntry {
-  std::string piece;  // GPT-2 byte spelling
+  std::string piece;  // GPT-2 byte spelling, or the bytes themselves
   TokenId id = 0;
+  bool raw = false;  // the bytes themselves
 };
 
 struct Merge {
@@ -39,6 +40,9 @@ struct Merge {
 struct BpeVocabulary {
   std::vector<VocabularyEntry> entries;
   std::vector<Merge> merges;  // best rank first
+  // tiktoken's way, without a list: any two neighbours whose bytes joined are a token merge to it,
+  // and the lowest id goes first.
+  bool merge_by_id = false;
   // A piece that is a token as a whole is taken as that token, whatever the merges say; except for
   // these ids, which no user's text may spell.
   bool ignore_merges = false;
@@ -97,6 +101,7 @@ class BpeModel {
   base::Status add_pieces(const BpeVocabulary& vocabulary);
   base::Status add_piece(const VocabularyEntry& entry);
   base::Status add_merge(const Merge& merge, uint32_t rank);
+  base::Status add_merges_by_id();
   void mark_whole_tokens(const BpeVocabulary& vocabulary);
 
   TokenId find_bytes(std::string_view bytes) const;

@@ -70,6 +70,7 @@ TEST(BpeModel, MergesEqualTheDefinitionOnShortAndLongPieces) {
   }
 }
 
+// C154
 TEST(BpeModel, WorkStaysLinearOnAHostilePiece) {
   Pairs merges;
   for (std::string run = "a"; run.size() < 1024; run += run) merges.emplace_back(run, run);

@@ -59,6 +59,7 @@ void expect_fold_under_every_split(const std::string& bytes) {
   }
 }
 
+// C150
 TEST(Detokenizer, FoldsToTheWholeUnderEverySplitOfEveryShortByteString) {
   // One byte of each role in UTF-8's table of well-formed sequences.
   const std::string roles = "a\x80\x8F\x90\x9F\xA0\xBF\xC2\xE0\xE1\xED\xF0\xF3\xF4\xFF";
@@ -73,6 +74,7 @@ TEST(Detokenizer, FoldsToTheWholeUnderEverySplitOfEveryShortByteString) {
   }
 }
 
+// C150
 TEST(Detokenizer, FoldsToTheWholeUnderEverySplitOfMixedText) {
   for (const std::string text : {"x\u00e9\u4f60\U0001F600y", "\U0001F468\u200D\U0001F469",
                                  "\u4f60\xE4\xBD\u597d\xF0\x9F\x98", "\xFF\xFE\xC3(\xE2\x82\xAC",

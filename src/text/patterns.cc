@@ -119,36 +119,62 @@ size_t match_cl100k(std::string_view text, size_t at, int digits, KindSet words)
 
 size_t match_qwen35(std::string_view text, size_t at) { return match_cl100k(text, at, 1, kWords); }
 
+enum class Han { kAsLetters, kApart };
+
+// End of the run of `kinds` that starts at `at`, without Chinese characters where they stand apart.
+template <Han han>
+size_t skip_cased(std::string_view text, size_t at, KindSet kinds) {
+  while (at < text.size()) {
+    const Char c = char_at(text, at);
+    if (!c.in(kinds) || (han == Han::kApart && is_han(c))) break;
+    at += c.length;
+  }
+  return at;
+}
+
 // [heads]*[tails]+
+template <Han han>
 size_t match_ends_low(std::string_view text, size_t at) {
   size_t end = at;
   size_t after_caseless = at;  // where the last character in both classes ends
   while (end < text.size()) {
     const Char c = char_at(text, end);
-    if (!c.in(kHeads)) break;
+    if (!c.in(kHeads) || (han == Han::kApart && is_han(c))) break;
     end += c.length;
     if (c.in(kCaseless)) after_caseless = end;
   }
-  if (kind_at(text, end, kTails)) return skip(text, end, kTails);
-  return after_caseless;
+  const size_t tail = skip_cased<han>(text, end, kTails);
+  return tail != end ? tail : after_caseless;
 }
 
 // [heads]+[tails]*
+template <Han han>
 size_t match_starts_high(std::string_view text, size_t at) {
-  const size_t end = skip(text, at, kHeads);
-  return end == at ? at : skip(text, end, kTails);
+  const size_t end = skip_cased<han>(text, at, kHeads);
+  return end == at ? at : skip_cased<han>(text, end, kTails);
 }
 
 // [^\r\n\p{L}\p{N}]? in front of either form; a form fits with the extra character first.
+template <Han han>
 size_t match_cased_word(std::string_view text, size_t at) {
   const Char c = char_at(text, at);
   const size_t next = at + c.length;
   const bool may_lead = !is_newline(c) && !c.in(kLetters | kNumbers);
-  for (const auto form : {match_ends_low, match_starts_high}) {
+  for (const auto form : {match_ends_low<han>, match_starts_high<han>}) {
     if (may_lead && next < text.size()) {
       if (const size_t end = form(text, next); end != next) return end;
     }
     if (const size_t end = form(text, at); end != at) return end;
+  }
+  return at;
+}
+
+// [\p{Han}]+
+size_t match_han(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Char c = char_at(text, at);
+    if (!is_han(c)) break;
+    at += c.length;
   }
   return at;
 }
@@ -247,11 +273,21 @@ size_t match_llama3(std::string_view text, size_t at) {
 size_t match_qwen2(std::string_view text, size_t at) { return match_cl100k(text, at, 1, kLetters); }
 
 size_t match_o200k(std::string_view text, size_t at) {
-  if (const size_t end = match_cased_word(text, at); end != at) {
+  if (const size_t end = match_cased_word<Han::kAsLetters>(text, at); end != at) {
     return match_contraction_any_case(text, end);
   }
   if (kind_at(text, at, kNumbers)) return match_numbers(text, at, 3);
   if (const size_t end = match_signs(text, at, kLetters, true); end != at) return end;
+  return match_space_or_lines(text, at);
+}
+
+size_t match_kimi(std::string_view text, size_t at) {
+  if (const size_t end = match_han(text, at); end != at) return end;
+  if (const size_t end = match_cased_word<Han::kApart>(text, at); end != at) {
+    return match_contraction_any_case(text, end);
+  }
+  if (kind_at(text, at, kNumbers)) return match_numbers(text, at, 3);
+  if (const size_t end = match_signs(text, at, kLetters, false); end != at) return end;
   return match_space_or_lines(text, at);
 }
 

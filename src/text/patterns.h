@@ -27,5 +27,7 @@ size_t match_gpt2(std::string_view text, size_t at);
 size_t match_llama3(std::string_view text, size_t at);
 size_t match_qwen2(std::string_view text, size_t at);
 size_t match_o200k(std::string_view text, size_t at);
+// Kimi's: o200k with runs of Chinese characters apart, and no slash in the tail of signs.
+size_t match_kimi(std::string_view text, size_t at);
 
 }  // namespace bulkhead::text

@@ -75,6 +75,7 @@ TEST(PreTokenizer, SimpleRunsSplitAndWhatIsBetweenStaysTogether) {
   EXPECT_EQ(split_regex("[\u4e00-\u9fa5]+", "a\u4f60\u597db"), (Pieces{"a", "\u4f60\u597d", "b"}));
 }
 
+// C155
 TEST(PreTokenizer, AnUnknownPatternIsRefusedByName) {
   for (const std::string_view regex :
        {R"(\p{L}+|\p{N}+)", "(?i:abc)", "", "[", "[]", "a*", "[a&&[b]]", R"(\p{Han}+)", R"(\w+)",

@@ -1,9 +1,9 @@
 // Text to token ids and back: byte-level BPE as published with the checkpoint.
 //
 // Threads: immutable after construction; any thread may encode and decode.
-// Invariants: encode is exact against Hugging Face `tokenizers` for the same files; its time grows
-// near-linearly with the input whatever the input is; control tokens inside text are recognised
-// only when the caller says that the text is trusted.
+// Invariants: encode is exact against Hugging Face `tokenizers` and tiktoken for the same files;
+// its time grows near-linearly with the input whatever the input is; control tokens inside text are
+// recognised only when the caller says that the text is trusted.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +50,15 @@ struct GgufVocabulary {
   bool add_eos = false;
 };
 
+// A tiktoken.model file and what tokenizer_config.json says of the tokens behind it: the form that
+// Kimi's checkpoints come in.
+struct TiktokenVocabulary {
+  std::string ranks;              // the file: lines of base64(token), a space, rank
+  std::vector<AddedToken> added;  // named ones of the special slots that follow the last rank
+};
+// How many ids after the last rank are special; those without a name are <|reserved_token_ID|>.
+inline constexpr size_t kTiktokenSpecialSlots = 256;
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -57,6 +66,8 @@ class Tokenizer {
   // Reads a Hugging Face tokenizer.json. Errors name the JSON path and what is supported.
   static base::Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json);
   static base::Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
+  static base::Result<std::unique_ptr<Tokenizer>> from_tiktoken(
+      const TiktokenVocabulary& vocabulary);
 
   // Token ids of `text`, appended to `out`. No BOS or EOS is added. Invalid UTF-8 is kept: each
   // byte that is part of no character goes through its own byte token, so that decode(encode(x)) ==

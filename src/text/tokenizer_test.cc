@@ -31,6 +31,7 @@ std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text,
   return out;
 }
 
+// C152
 TEST(Tokenizer, RecognisesControlTokensInTrustedTextOnly) {
   const auto tokenizer = load(hello_vocabulary());
   EXPECT_EQ(encode(*tokenizer, "hell<|end|>o<tool>", AddedTokens::kRecognise),
@@ -41,6 +42,7 @@ TEST(Tokenizer, RecognisesControlTokensInTrustedTextOnly) {
   EXPECT_EQ(tokenizer->decode(as_text, true), "hell<|end|>o<tool>");
 }
 
+// C152
 TEST(Tokenizer, NoSpellingReachesAControlTokenWhenMergesAreIgnored) {
   // The piece EOS is one word of the pattern, and the vocabulary file lists it among the pieces.
   const std::string json = R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},

@@ -66,6 +66,9 @@ inline Char char_at(std::string_view text, size_t at) {
   return wide_char_at(text, at);
 }
 
+// \p{Han}: what is written in Chinese characters, with their radicals, numbers and iteration marks.
+bool is_han(const Char& c);
+
 // The character of `text` that ends at `end`, which must not be 0.
 Char char_before(std::string_view text, size_t end);
 

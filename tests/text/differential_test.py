@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 import corpus
+import tiktoken
 import vocabularies as v
 from tokenizers import Tokenizer
 
@@ -102,6 +103,46 @@ class Differential(unittest.TestCase):
             spec = v.tokenizer_json(vocabulary, family)
             self.compare(f"{name} (GGUF)", spec, self.texts(name, 0.4), "gguf", vocabulary)
 
+    def compare_with_tiktoken(self, name, path, ranks, added, texts):
+        special = {content: int(i) for i, content in added.items()}
+        oracle = tiktoken.Encoding(name, pat_str=v.KIMI, mergeable_ranks=ranks,
+                                   special_tokens=special)
+        records = [(mode, text.encode()) for mode in "rt" for text in texts]
+        expected = [oracle.encode(text, allowed_special="all") for text in texts]
+        expected += [oracle.encode_ordinary(text) for text in texts]
+        _, _, actual, speed = run_tool("tiktoken", {"path": str(path), "added": added}, records)
+        for (mode, raw), want, got in zip(records, expected, actual, strict=True):
+            if want != got:
+                at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), 0)
+                show = lambda ids: [oracle.decode_single_token_bytes(i) for i in ids[at:at + 6]]
+                self.fail(f"{name} (mode {mode}) differs at id {at}: want {show(want)}, "
+                          f"got {show(got)}\nin {raw[:3000]!r}")
+        size = sum(len(raw) for _, raw in records)
+        VOLUME["bytes"] += size
+        VOLUME["ids"] += sum(map(len, expected))
+        print(f"  {name}: {size / 1e6:.2f} MB equal; {speed}", flush=True)
+
+    def test_kimis_published_tiktoken_file(self):
+        path = v.KIMI_FOLDER / "tiktoken.model"
+        if not path.exists():
+            self.skipTest("../shared with Kimi's tokenizer is absent (BULKHEAD_SHARED)")
+        config = json.loads((v.KIMI_FOLDER / "tokenizer_config.json").read_text())
+        added = {i: token["content"] for i, token in config["added_tokens_decoder"].items()}
+        spellings = SPELLINGS + list(added.values())
+        texts = corpus.documents(20, int(5e6 * SCALE), spellings)
+        texts += corpus.every_kind_of_code_point()
+        self.compare_with_tiktoken("Kimi", path, v.read_tiktoken(path), added, texts)
+
+    def test_tiktoken_files_of_our_own(self):
+        texts = self.texts(21, 0.3) + corpus.every_kind_of_code_point()
+        ranks = v.tiktoken_ranks(corpus.documents(22, 40_000), 600)
+        first = len(ranks)
+        added = {str(first): "[BOS]", str(first + 3): "<|im_end|>", str(first + 255): "[PAD]"}
+        with tempfile.NamedTemporaryFile(suffix=".model") as file:
+            v.write_tiktoken(file.name, ranks)
+            self.compare_with_tiktoken("own tiktoken file", file.name, ranks, added, texts)
+
+    # C155
     def test_published_token_lists(self):
         if not v.VOCABULARIES.is_dir():
             self.skipTest("../shared with its vocabularies is absent (BULKHEAD_SHARED)")
@@ -116,12 +157,14 @@ class Differential(unittest.TestCase):
             for text, want, got in zip(texts, wanted, ids):
                 self.assertEqual(list(map(int, want.split())), got, f"{name}: {text!r}")
 
+    # C155
     def test_every_family_with_a_trained_vocabulary(self):
         for number, family in enumerate(v.FAMILIES):
             texts = self.texts(100 + number, 0.25)
             spec = v.trained(family, texts[:len(texts) // 2], 1500)
             self.compare(f"trained, {family}", spec, texts)
 
+    # C155
     def test_every_kind_of_code_point(self):
         texts = corpus.every_kind_of_code_point()
         for family in ["smollm", "qwen3.5", "o200k", "deepseek-v3"]:

@@ -2,8 +2,10 @@
 //
 //   text_encode_tool json tokenizer.json < records > ids
 //   text_encode_tool gguf vocabulary.json < records > ids
+//   text_encode_tool tiktoken vocabulary.json < records > ids
 //
-// vocabulary.json holds the fields of GgufVocabulary. A record is a mode byte ('r' recognises added
+// vocabulary.json holds the fields of GgufVocabulary, or `path`, the tiktoken.model file, and
+// `added`, names by id. A record is a mode byte ('r' recognises added
 // tokens, 't' takes all as text), a 32-bit length and the bytes. The answer is the prefix ids, the
 // suffix ids, then per record its ids; each list as a 32-bit count and 32-bit ids, all in the
 // machine's byte order.
@@ -45,6 +47,26 @@ GgufVocabulary vocabulary_from(const std::string& text) {
   return out;
 }
 
+TiktokenVocabulary tiktoken_from(const std::string& text) {
+  const json::value document = json::parse(text);
+  TiktokenVocabulary out;
+  out.ranks = read_file(document.at("path").as_string().c_str());
+  for (const auto& [id, content] : document.at("added").as_object()) {
+    AddedToken token;
+    token.id = std::stoi(std::string(id));
+    token.content = content.as_string().c_str();
+    token.special = true;
+    out.added.push_back(std::move(token));
+  }
+  return out;
+}
+
+base::Result<std::unique_ptr<Tokenizer>> load(const std::string& kind, const std::string& file) {
+  if (kind == "gguf") return Tokenizer::from_gguf(vocabulary_from(file));
+  if (kind == "tiktoken") return Tokenizer::from_tiktoken(tiktoken_from(file));
+  return Tokenizer::from_json(file);
+}
+
 void write_ids(std::span<const TokenId> ids) {
   const auto count = static_cast<uint32_t>(ids.size());
   std::cout.write(reinterpret_cast<const char*>(&count), sizeof count);
@@ -74,9 +96,7 @@ void encode_records(const Tokenizer& tokenizer, const std::string& records) {
 
 int run(const std::string& kind, const char* path) {
   const std::clock_t start = std::clock();
-  const std::string file = read_file(path);
-  const auto tokenizer =
-      kind == "gguf" ? Tokenizer::from_gguf(vocabulary_from(file)) : Tokenizer::from_json(file);
+  const auto tokenizer = load(kind, read_file(path));
   if (!tokenizer.ok()) {
     std::cerr << tokenizer.error().message << "\n";
     return 3;
@@ -93,7 +113,7 @@ int run(const std::string& kind, const char* path) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::cerr << "usage: text_encode_tool json|gguf FILE\n";
+    std::cerr << "usage: text_encode_tool json|gguf|tiktoken FILE\n";
     return 2;
   }
   return bulkhead::text::run(argv[1], argv[2]);

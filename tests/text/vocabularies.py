@@ -1,4 +1,6 @@
 """Vocabularies for the tokenizer tests: real ones out of GGUF files, small ones trained here."""
+import base64
+import collections
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 ROOT = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 SHARED = pathlib.Path(os.environ.get("BULKHEAD_SHARED", ROOT.parent / "shared"))
 SMOLLM2 = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+KIMI_FOLDER = SHARED / "data" / "models" / "kimi-tokenizer"
 VOCABULARIES = SHARED / "data" / "models" / "vocab"
 
 CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s|"
@@ -18,6 +21,12 @@ O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
          r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
          r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+KIMI = (r"[\p{Han}]+|"
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
           r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -68,6 +77,36 @@ FAMILIES = {
     "three digits": (sequence(split("[0-9][0-9][0-9]"), split(r"\s?\p{Lu}+"), byte_level(True)),
                      None, False),
 }
+
+
+def read_tiktoken(path):
+    """{bytes: rank} of a tiktoken.model file."""
+    pairs = (line.split() for line in pathlib.Path(path).read_bytes().splitlines())
+    return {base64.b64decode(token): int(rank) for token, rank in pairs}
+
+
+def tiktoken_ranks(texts, merges):
+    """A small tiktoken vocabulary that is grown on `texts`: always the commonest pair of tokens."""
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    words = [[bytes([byte]) for byte in word.encode()] for text in texts for word in text.split()]
+    for _ in range(merges):
+        pairs = collections.Counter(pair for word in words for pair in zip(word, word[1:]))
+        if not pairs:
+            break
+        left, right = max(pairs, key=lambda pair: (pairs[pair], pair))
+        ranks.setdefault(left + right, len(ranks))
+        for word in words:
+            at = 0
+            while at + 1 < len(word):
+                if (word[at], word[at + 1]) == (left, right):
+                    word[at:at + 2] = [left + right]
+                at += 1
+    return ranks
+
+
+def write_tiktoken(path, ranks):
+    lines = (base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
+    pathlib.Path(path).write_bytes(b"".join(lines))
 
 
 def read_gguf(path):
