@@ -164,6 +164,7 @@ class Attention : public testing::EveryIsa {
   device::ThreadPool pool_{{.threads = 2}};
 };
 
+// C013
 TEST_P(Attention, StaysWithinItsBoundOnEveryHeadShape) {
   Random random(41);
   for (const int32_t group : {1, 3, 5, 12}) {
@@ -181,6 +182,7 @@ TEST_P(Attention, StaysWithinItsBoundOnEveryHeadShape) {
   }
 }
 
+// C027
 TEST_P(Attention, StaysWithinItsBoundAroundTheCuts) {
   Random random(42);
   const Tokens tokens(random, {6, 2, 24}, 530);
@@ -370,6 +372,7 @@ TEST(AttentionPaths, Avx2AndAvx512AgreeBitByBit) {
   EXPECT_TRUE(same_bits(expected, sequence.out));
 }
 
+// C015
 TEST(KvWrite, EveryValueStandsWhereTheHeaderSaysAndNothingElseIsTouched) {
   const KernelSet set = *select_kernels(device::detect_cpu(), device::Isa::kRef);
   device::ThreadPool pool({.threads = 2});

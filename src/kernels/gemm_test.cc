@@ -111,6 +111,7 @@ TEST_P(Gemm, StaysWithinItsBoundOnEveryShape) {
   }
 }
 
+// C027
 TEST_P(Gemm, EveryRowCountUpToFortyAndAroundTheBlocksIsRight) {
   device::ThreadPool pool({.threads = 2});
   Random random(12);
@@ -159,6 +160,7 @@ TEST_P(Gemm, ARowHasTheSameBitsAloneInABatchAndInAnySplit) {
   }
 }
 
+// C027
 TEST_P(Gemm, ManyRowsHaveTheBitsOfFewRows) {
   device::ThreadPool pool({.threads = 2});
   Random random(15);

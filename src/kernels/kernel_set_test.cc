@@ -27,6 +27,7 @@ TEST(KernelSet, EveryEntryOfARunnableSetIsThere) {
   }
 }
 
+// C217
 TEST(KernelSet, APathTheProcessorLacksIsRefusedByName) {
   device::CpuFacts old;
   old.model_name = "an old one";

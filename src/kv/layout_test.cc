@@ -14,6 +14,7 @@ PageLayout small_model() {  // SmolLM2-135M
   return layout;
 }
 
+// C099
 TEST(PageLayout, CountsEveryByteOfKAndV) {
   const PageLayout layout = small_model();
   // Head dimensions that are multiples of 32 are stored without padding.

@@ -61,6 +61,7 @@ TEST(PagePool, ReusesPagesInTheOrderTheyCameBack) {
   EXPECT_EQ(take_one(*pool).page(), 2);
 }
 
+// C057
 TEST(PagePool, AReservationIsAllOrNothing) {
   auto pool = make_pool(4);
   Reservation first = pool->reserve(3);

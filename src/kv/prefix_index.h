@@ -5,10 +5,10 @@
 // page layout and the tenant. A hit compares the stored tokens too, so that not even a collision
 // can hand one request the pages of another.
 //
-// Threads: step thread only, except evicted_pages(). Invariants: a node holds one lease on its page, with the tag recorded
-// when the page was handed out; whoever holds the page of a node holds the pages of all nodes above
-// it, so a node that nobody uses has no descendant in use; a page that a sequence uses is never
-// evicted; nothing here allocates after construction, except holders().
+// Threads: step thread only, except evicted_pages(). Invariants: a node holds one lease on its
+// page, with the tag recorded when the page was handed out; whoever holds the page of a node holds
+// the pages of all nodes above it, so a node that nobody uses has no descendant in use; a page that
+// a sequence uses is never evicted; nothing here allocates after construction, except holders().
 #pragma once
 
 #include <atomic>

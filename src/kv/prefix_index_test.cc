@@ -77,6 +77,7 @@ TEST(PrefixIndex, FindsTheWholePagesOfAKnownStart) {
   bench.expect_balanced({&first, &second});
 }
 
+// C071
 TEST(PrefixIndex, LeavesTheLastTokenToBeComputed) {
   Bench bench;
   const Tokens tokens = tokens_from(100, 32);
@@ -102,6 +103,7 @@ TEST(PrefixIndex, StopsWhereTheTokensDiffer) {
   EXPECT_EQ(bench.known(kAlice, moved), 0);
 }
 
+// C065
 TEST(PrefixIndex, NeverSharesBetweenTenants) {
   Bench bench;
   const Tokens tokens = tokens_from(0, 40);
@@ -111,6 +113,7 @@ TEST(PrefixIndex, NeverSharesBetweenTenants) {
   EXPECT_EQ(bench.known(kAlice, tokens), 32);
 }
 
+// C045
 TEST(PrefixIndex, ASequenceThatComputedAKnownPageChangesOverToIt) {
   Bench bench;
   const Tokens tokens = tokens_from(0, 40);
@@ -283,6 +286,7 @@ class RandomUse {
   std::vector<Running> running_;
 };
 
+// C044
 TEST(PrefixIndex, AgreesWithAPlainModelUnderRandomUse) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);

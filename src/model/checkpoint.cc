@@ -199,6 +199,10 @@ base::Result<Checkpoint> Checkpoint::open_gguf(const fs::path& path) {
   }
   BH_ASSIGN(const std::string architecture, file.metadata.text_or("general.architecture", ""));
   BH_ASSIGN(const Family* family, find_family(source->name(), architecture));
+  if (family->from_gguf == nullptr) {
+    return base::unsupported(fmt::format("{}: {} models are read from safetensors, not from GGUF",
+                                         out.name_, family->name));
+  }
   BH_ASSIGN(out.config_, family->from_gguf(file));
   BH_TRY(take_gguf_text(file.metadata, out.text_, out.generation_));
   const fs::path name = last_component(path);

@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "model/dense_tensors.h"
 #include "model/testing/files.h"
@@ -176,6 +180,31 @@ TEST(Checkpoint, EachBrokenTensorGivesOneErrorThatNamesFileAndTensor) {
             {"model.layers.0.self_attn.rotary_emb.inv_freq", "F32", {4}, std::string(16, '\0')});
       }),
       "no error");
+}
+
+TEST(Checkpoint, ExpertsAreMatchedOneByOne) {
+  const auto source = testing::golden_directory() / "models" / "glm4_moe";
+  const auto match_with = [&](std::string_view key, int value) {
+    const testing::TemporaryDirectory directory;
+    std::filesystem::copy(source / "model.safetensors", directory.path() / "model.safetensors");
+    std::ifstream in(source / "config.json");
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    boost::json::object config = boost::json::parse(text).as_object();
+    config[boost::json::string_view(key.data(), key.size())] = value;
+    directory.write("config.json", boost::json::serialize(config));
+    const auto checkpoint = Checkpoint::open(directory.path());
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    const auto bytes = weight_bytes(*checkpoint);
+    return bytes.ok() ? std::string() : bytes.error().message;
+  };
+  EXPECT_EQ(match_with("n_routed_experts", 8), "");
+  EXPECT_THAT(match_with("n_routed_experts", 10),
+              HasSubstr("\"model.layers.1.mlp.gate.weight\" has shape [8, 64]"));
+  EXPECT_THAT(match_with("moe_intermediate_size", 41),
+              HasSubstr("\"model.layers.1.mlp.experts.0.gate_proj.weight\" has shape [40, 64]"));
+  EXPECT_THAT(match_with("n_shared_experts", 2), HasSubstr("shared_experts"));
+  EXPECT_THAT(match_with("first_k_dense_replace", 0),
+              HasSubstr("\"model.layers.0.mlp.gate.weight\" is missing"));
 }
 
 TEST(Checkpoint, ValuesThatAreNotFiniteAreErrorsThatNameTheByte) {

@@ -60,14 +60,14 @@ YarnRamp yarn_ramp(const RopeConfig& rope, int32_t head_dim) {
 
 }  // namespace
 
-std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t head_dim) {
+std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_dim) {
   const YarnRamp ramp =
-      rope.scaling == RopeScaling::kYarn ? yarn_ramp(rope, head_dim) : YarnRamp{0.0, 1.0};
+      rope.scaling == RopeScaling::kYarn ? yarn_ramp(rope, rotary_dim) : YarnRamp{0.0, 1.0};
   std::vector<float> result;
-  for (int32_t j = 0; j < head_dim / 2; ++j) {
+  for (int32_t j = 0; j < rotary_dim / 2; ++j) {
     // The exponent and the power are FP32 values in the reference; a double power rounded once is
     // what they are rounded from.
-    const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(rotary_dim);
     const auto power = static_cast<float>(std::pow(rope.theta, static_cast<double>(exponent)));
     double inverse = static_cast<double>(1.0f / power);
     if (rope.scaling == RopeScaling::kLinear) inverse /= rope.factor;

@@ -3,7 +3,7 @@
 //
 // Threads: plain values.
 // Invariants (established by the family that fills it): every dimension is positive and within
-// the limits below, heads is a multiple of kv_heads, head_dim is even.
+// the limits below, heads is a multiple of kv_heads, head_dim and rotary_dim are even.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,17 @@ struct RopeConfig {
   bool factors_in_file = false;
 };
 
-// The head_dim/2 inverse frequencies in FP32: angle = position * frequency. factors_in_file is the
-// caller's to apply.
-std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t head_dim);
+// The rotary_dim/2 inverse frequencies in FP32: angle = position * frequency. factors_in_file is
+// the caller's to apply.
+std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_dim);
 
 // What a dimension of a configuration may be at most; products of two stay far inside 64 bits.
 inline constexpr int32_t kLayersMax = 1024;
 inline constexpr int32_t kHeadsMax = 4096;
 inline constexpr int32_t kHeadDimMax = 1024;
 inline constexpr int32_t kWidthMax = 1 << 20;  // hidden, intermediate
+inline constexpr int32_t kExpertsMax = 4096;
+inline constexpr int32_t kExpertsPerTokenMax = 64;
 inline constexpr int32_t kVocabularyMax = 1 << 24;
 inline constexpr int32_t kContextMax = 1 << 27;  // tokens
 
@@ -53,14 +55,34 @@ enum class TieRule {
   kByPresence,  // undeclared (GGUF): tied exactly when the head is absent
 };
 
+// How a router turns its logits into the weights of the experts it chooses.
+enum class RouterScoring { kSoftmax, kSigmoid };
+
+// Feed-forward layers made of experts, of which each token uses a few.
+struct MoeConfig {
+  int32_t experts = 0;       // 0: every layer is dense
+  int32_t per_token = 0;     // at most experts
+  int32_t intermediate = 0;  // of one expert
+  int32_t shared = 0;  // width of the expert that every token uses, in experts' widths; 0: none
+  std::vector<uint8_t> sparse_layers;  // [layers]: 1 where the layer has experts
+  RouterScoring scoring = RouterScoring::kSoftmax;
+  bool selection_bias = false;  // added for choosing, not for weighing
+  bool normalise = false;       // the chosen weights sum to one, ahead of `scale`
+  double scale = 1.0;
+  int32_t groups = 1;       // divides experts; two experts a group at least where there are several
+  int32_t groups_used = 1;  // of which experts are chosen
+};
+
 struct DenseConfig {
-  std::string family;  // "llama", "qwen2", "qwen3"
+  std::string family;  // "llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe"
   int32_t layers = 0;
   int32_t hidden = 0;
   int32_t heads = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  int32_t intermediate = 0;
+  int32_t rotary_dim = 0;    // how many of a head's first dimensions RoPE turns; even
+  int32_t intermediate = 0;  // of a dense layer
+  MoeConfig moe;
   int32_t vocabulary = 0;
   int32_t context = 0;  // tokens
   float rms_eps = 1e-6f;
@@ -74,6 +96,10 @@ struct DenseConfig {
   // them back into half-split order.
   bool qk_rows_interleaved = false;
 
+  bool is_sparse(int32_t layer) const {
+    return moe.experts > 0 && moe.sparse_layers[static_cast<size_t>(layer)] != 0;
+  }
+  int64_t shared_width() const { return int64_t{moe.shared} * moe.intermediate; }
   int64_t q_width() const { return int64_t{heads} * head_dim; }
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
   int64_t qkv_width() const { return q_width() + 2 * kv_width(); }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/router.h"
+
 namespace bulkhead::model {
 
 base::Result<std::unique_ptr<Decoder>> DenseDecoder::create(ModelFacts facts, DenseConfig config,
@@ -50,9 +52,22 @@ size_t DenseDecoder::place_buffers(const DenseConfig& config, const StepLimits& 
   take(buffers.normed, rows, config.hidden);
   take(buffers.qkv, rows, config.qkv_width());
   take(buffers.attention, rows, config.q_width());
-  take(buffers.gate_up, rows, 2 * int64_t{config.intermediate});
-  take(buffers.cos, rows, config.head_dim / 2);
-  take(buffers.sin, rows, config.head_dim / 2);
+  const MoeConfig& moe = config.moe;
+  take(buffers.gate_up, rows,
+       2 * std::max(
+               {int64_t{config.intermediate}, int64_t{moe.intermediate}, config.shared_width()}));
+  take(buffers.cos, rows, config.rotary_dim / 2);
+  take(buffers.sin, rows, config.rotary_dim / 2);
+  if (moe.experts > 0) {
+    take(buffers.expert_in, rows, config.hidden);
+    take(buffers.expert_out, rows, config.hidden);
+    take(buffers.expert_sum, rows, config.hidden);
+    take(buffers.expert_ids, rows, moe.per_token);
+    take(buffers.expert_weights, rows, moe.per_token);
+    take(buffers.expert_rows, rows, moe.per_token);
+    take(buffers.row_weights, rows, moe.per_token);
+    take(buffers.expert_begins, int64_t{moe.experts} + 1, 1);
+  }
   take(buffers.head_rows, limits.logits_rows_max, config.hidden);
   take(buffers.tokens, rows, 1);
   take(buffers.positions, rows, 1);
@@ -140,7 +155,7 @@ void DenseDecoder::embed() {
 
 // cos and sin of position * inverse frequency for every row; all layers share them.
 void DenseDecoder::compute_rotations() {
-  const int64_t half = config_.head_dim / 2;
+  const int64_t half = config_.rotary_dim / 2;
   const auto factor = static_cast<float>(config_.rope.attention_factor);
   pool_.run(static_cast<size_t>(rows_), [&](size_t row, unsigned) {
     const int64_t begin = static_cast<int64_t>(row) * half;
@@ -220,7 +235,7 @@ void DenseDecoder::attention_block(const LayerWeights& layer, const kernels::KvL
                  .rows = rows_,
                  .heads = config_.heads + config_.kv_heads,
                  .head_dim = config_.head_dim,
-                 .half = config_.head_dim / 2,
+                 .half = config_.rotary_dim / 2,
                  .cos = buffers_.cos,
                  .sin = buffers_.sin},
                 pool_);
@@ -254,13 +269,20 @@ void DenseDecoder::attention_block(const LayerWeights& layer, const kernels::KvL
 }
 
 void DenseDecoder::mlp_block(const LayerWeights& layer) {
-  const int64_t inner = config_.intermediate;
   norm(buffers_.residual, rows_, layer.mlp_norm, buffers_.normed);
-  kernels_.gemm({.a = buffers_.normed,
+  if (!layer.moe.experts.empty()) return moe_block(layer.moe);
+  if (layer.down_bias != nullptr) add_bias(layer.down_bias);
+  gated_mlp(buffers_.normed, rows_, layer.mlp, layer.gate_up_bias, buffers_.residual, true);
+}
+
+void DenseDecoder::gated_mlp(const float* x, int64_t rows, const MlpWeights& weights,
+                             const float* bias, float* out, bool accumulate) {
+  const int64_t inner = weights.down.k;
+  kernels_.gemm({.a = x,
                  .a_stride = config_.hidden,
-                 .rows = rows_,
-                 .w = layer.gate_up,
-                 .bias = layer.gate_up_bias,
+                 .rows = rows,
+                 .w = weights.gate_up,
+                 .bias = bias,
                  .c = buffers_.gate_up,
                  .c_stride = 2 * inner},
                 pool_);
@@ -269,18 +291,93 @@ void DenseDecoder::mlp_block(const LayerWeights& layer) {
                    .out = buffers_.gate_up,
                    .stride = 2 * inner,
                    .out_stride = 2 * inner,
-                   .rows = rows_,
+                   .rows = rows,
                    .width = inner},
                   pool_);
-  if (layer.down_bias != nullptr) add_bias(layer.down_bias);
   kernels_.gemm({.a = buffers_.gate_up,
                  .a_stride = 2 * inner,
-                 .rows = rows_,
-                 .w = layer.down,
-                 .c = buffers_.residual,
+                 .rows = rows,
+                 .w = weights.down,
+                 .c = out,
                  .c_stride = config_.hidden,
-                 .accumulate = true},
+                 .accumulate = accumulate},
                 pool_);
+}
+
+// Experts one after the other, each on the rows that chose it. A row's sum runs over its experts in
+// ascending order and takes the shared expert last, whatever other rows chose.
+void DenseDecoder::moe_block(const MoeWeights& moe) {
+  const int64_t hidden = config_.hidden;
+  kernels::route(
+      {.x = buffers_.normed,
+       .x_stride = hidden,
+       .rows = rows_,
+       .width = hidden,
+       .weight = moe.router,
+       .bias = moe.selection_bias,
+       .experts = config_.moe.experts,
+       .per_token = config_.moe.per_token,
+       .groups = config_.moe.groups,
+       .groups_used = config_.moe.groups_used,
+       .score = config_.moe.scoring == RouterScoring::kSoftmax ? kernels::RouterScore::kSoftmax
+                                                               : kernels::RouterScore::kSigmoid,
+       .normalise = config_.moe.normalise,
+       .scale = static_cast<float>(config_.moe.scale),
+       .ids = buffers_.expert_ids,
+       .weights = buffers_.expert_weights},
+      pool_);
+  group_rows_by_expert();
+  std::fill_n(buffers_.expert_sum, rows_ * hidden, 0.0f);
+  for (int32_t expert = 0; expert < config_.moe.experts; ++expert) {
+    run_expert(moe.experts[static_cast<size_t>(expert)], expert);
+  }
+  if (config_.moe.shared > 0) {
+    gated_mlp(buffers_.normed, rows_, moe.shared, nullptr, buffers_.expert_sum, true);
+  }
+  pool_.run(static_cast<size_t>(rows_), [&](size_t row, unsigned) {
+    float* out = buffers_.residual + static_cast<int64_t>(row) * hidden;
+    const float* sum = buffers_.expert_sum + static_cast<int64_t>(row) * hidden;
+    for (int64_t i = 0; i < hidden; ++i) out[i] += sum[i];
+  });
+}
+
+// Turns "the experts of each row" into "the rows of each expert", rows ascending.
+void DenseDecoder::group_rows_by_expert() {
+  const int64_t per_token = config_.moe.per_token;
+  const int64_t entries = rows_ * per_token;
+  int32_t* begins = buffers_.expert_begins;
+  std::fill_n(begins, config_.moe.experts + 1, 0);
+  for (int64_t i = 0; i < entries; ++i) ++begins[buffers_.expert_ids[i] + 1];
+  for (int32_t expert = 0; expert < config_.moe.experts; ++expert) {
+    begins[expert + 1] += begins[expert];
+  }
+  // begins[e] moves on while expert e is filled, and ends up where expert e + 1 began.
+  for (int64_t i = 0; i < entries; ++i) {
+    const int32_t place = begins[buffers_.expert_ids[i]]++;
+    buffers_.expert_rows[place] = static_cast<int32_t>(i / per_token);
+    buffers_.row_weights[place] = buffers_.expert_weights[i];
+  }
+  std::move_backward(begins, begins + config_.moe.experts, begins + config_.moe.experts + 1);
+  begins[0] = 0;
+}
+
+void DenseDecoder::run_expert(const MlpWeights& weights, int32_t expert) {
+  const int64_t hidden = config_.hidden;
+  const int32_t begin = buffers_.expert_begins[expert];
+  const int32_t rows = buffers_.expert_begins[expert + 1] - begin;
+  if (rows == 0) return;
+  const int32_t* chosen = buffers_.expert_rows + begin;
+  pool_.run(static_cast<size_t>(rows), [&](size_t i, unsigned) {
+    std::memcpy(buffers_.expert_in + static_cast<int64_t>(i) * hidden,
+                buffers_.normed + chosen[i] * hidden, static_cast<size_t>(hidden) * sizeof(float));
+  });
+  gated_mlp(buffers_.expert_in, rows, weights, nullptr, buffers_.expert_out, false);
+  pool_.run(static_cast<size_t>(rows), [&](size_t i, unsigned) {
+    const float weight = buffers_.row_weights[begin + static_cast<int64_t>(i)];
+    const float* out = buffers_.expert_out + static_cast<int64_t>(i) * hidden;
+    float* sum = buffers_.expert_sum + chosen[i] * hidden;
+    for (int64_t k = 0; k < hidden; ++k) sum[k] += weight * out[k];
+  });
 }
 
 // Final norm and head, for the rows that want logits only.

@@ -35,9 +35,18 @@ class DenseDecoder final : public Decoder {
     float* normed;     // width hidden
     float* qkv;        // width qkv_width: q heads, k heads, v heads
     float* attention;  // width q_width
-    float* gate_up;    // width 2 * intermediate
-    float* cos;        // width head_dim / 2
+    float* gate_up;    // width twice the widest feed-forward network
+    float* cos;        // width rotary_dim / 2
     float* sin;
+    // Of sparse layers; absent without.
+    float* expert_in;                 // width hidden: the rows of one expert
+    float* expert_out;                // width hidden
+    float* expert_sum;                // width hidden: what the experts give each row
+    int32_t* expert_ids;              // width experts per token
+    float* expert_weights;            // width experts per token
+    int32_t* expert_rows;             // width experts per token: rows, expert by expert
+    float* row_weights;               // the weight of each entry of expert_rows
+    int32_t* expert_begins;           // [experts + 1]: where an expert's rows begin
     float* head_rows;                 // [logits_rows_max][hidden]
     TokenId* tokens;                  // [rows_max]
     int32_t* positions;               // [rows_max]
@@ -58,6 +67,12 @@ class DenseDecoder final : public Decoder {
   void attention_block(const LayerWeights& layer, const kernels::KvLayerView& kv);
   void normalise_heads(float* heads_begin, int32_t heads, const float* weight);
   void mlp_block(const LayerWeights& layer);
+  // out (+)= down(silu(gate x) * up x) for `rows` rows of width hidden.
+  void gated_mlp(const float* x, int64_t rows, const MlpWeights& weights, const float* bias,
+                 float* out, bool accumulate);
+  void moe_block(const MoeWeights& moe);
+  void group_rows_by_expert();
+  void run_expert(const MlpWeights& weights, int32_t expert);
   void norm(const float* x, int64_t rows, const float* weight, float* out);
   void add_bias(const float* bias);
   void head(std::span<float> logits);

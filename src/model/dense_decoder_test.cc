@@ -34,9 +34,9 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 template <typename Body>
 void for_each_model(unsigned threads, Body&& body) {
   for (const testing::KernelPath& path : testing::kernel_paths()) {
-    for (const char* name : {"llama", "qwen2", "qwen3"}) {
+    for (const char* name : {"llama", "qwen2", "qwen3", "glm4_moe"}) {
       const bool slow = path.name == "ref" || path.name == "amx emulated";
-      if (slow && std::string_view(name) != "qwen3") continue;
+      if (slow && std::string_view(name) != "glm4_moe") continue;
       SCOPED_TRACE(path.name + " " + name);
       const testing::LoadedModel model =
           testing::load_model(model_path(name), path, kLimits, threads);

@@ -40,6 +40,15 @@ constexpr std::array kNames = {
     RoleName{WeightRole::kGateBias, "mlp.gate_proj.bias", "ffn_gate.bias"},
     RoleName{WeightRole::kUpBias, "mlp.up_proj.bias", "ffn_up.bias"},
     RoleName{WeightRole::kDownBias, "mlp.down_proj.bias", "ffn_down.bias"},
+    RoleName{WeightRole::kRouter, "mlp.gate.weight", ""},
+    RoleName{WeightRole::kSelectionBias, "mlp.gate.e_score_correction_bias", ""},
+    // Of an expert, behind "mlp.experts.E.".
+    RoleName{WeightRole::kExpertGate, "gate_proj.weight", ""},
+    RoleName{WeightRole::kExpertUp, "up_proj.weight", ""},
+    RoleName{WeightRole::kExpertDown, "down_proj.weight", ""},
+    RoleName{WeightRole::kSharedGate, "mlp.shared_experts.gate_proj.weight", ""},
+    RoleName{WeightRole::kSharedUp, "mlp.shared_experts.up_proj.weight", ""},
+    RoleName{WeightRole::kSharedDown, "mlp.shared_experts.down_proj.weight", ""},
 };
 
 class SetBuilder {
@@ -47,22 +56,48 @@ class SetBuilder {
   explicit SetBuilder(CheckpointFormat format) : format_(format) {}
 
   void add(WeightRole role, int32_t layer, int64_t rows, int64_t columns = 0) {
-    const auto* entry = std::find_if(kNames.begin(), kNames.end(),
-                                     [&](const RoleName& name) { return name.role == role; });
     const bool gguf = format_ == CheckpointFormat::kGguf;
-    const std::string_view base = gguf ? entry->gguf : entry->safetensors;
+    const std::string_view base = gguf ? find(role).gguf : find(role).safetensors;
     std::string name = layer < 0
                            ? std::string(base)
                            : fmt::format("{}.{}.{}", gguf ? "blk" : "model.layers", layer, base);
-    set_.push_back({role, layer, std::move(name), rows, columns});
+    set_.push_back({role, layer, -1, std::move(name), rows, columns});
+  }
+
+  void add_expert(WeightRole role, int32_t layer, int32_t expert, int64_t rows, int64_t columns) {
+    const std::string_view base = find(role).safetensors;
+    set_.push_back({role, layer, expert,
+                    fmt::format("model.layers.{}.mlp.experts.{}.{}", layer, expert, base), rows,
+                    columns});
   }
 
   std::vector<ExpectedTensor> take() { return std::move(set_); }
 
  private:
+  static const RoleName& find(WeightRole role) {
+    return *std::find_if(kNames.begin(), kNames.end(),
+                         [&](const RoleName& name) { return name.role == role; });
+  }
+
   const CheckpointFormat format_;
   std::vector<ExpectedTensor> set_;
 };
+
+void add_experts(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+  const int64_t hidden = config.hidden;
+  const int64_t inner = config.moe.intermediate;
+  set.add(WeightRole::kRouter, layer, config.moe.experts, hidden);
+  if (config.moe.selection_bias) set.add(WeightRole::kSelectionBias, layer, config.moe.experts);
+  for (int32_t expert = 0; expert < config.moe.experts; ++expert) {
+    set.add_expert(WeightRole::kExpertGate, layer, expert, inner, hidden);
+    set.add_expert(WeightRole::kExpertUp, layer, expert, inner, hidden);
+    set.add_expert(WeightRole::kExpertDown, layer, expert, hidden, inner);
+  }
+  if (config.moe.shared == 0) return;
+  set.add(WeightRole::kSharedGate, layer, config.shared_width(), hidden);
+  set.add(WeightRole::kSharedUp, layer, config.shared_width(), hidden);
+  set.add(WeightRole::kSharedDown, layer, hidden, config.shared_width());
+}
 
 void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
@@ -83,6 +118,7 @@ void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   set.add(WeightRole::kO, layer, hidden, config.q_width());
   if (config.o_bias) set.add(WeightRole::kOBias, layer, hidden);
   set.add(WeightRole::kMlpNorm, layer, hidden);
+  if (config.is_sparse(layer)) return add_experts(config, layer, set);
   set.add(WeightRole::kGate, layer, inner, hidden);
   set.add(WeightRole::kUp, layer, inner, hidden);
   set.add(WeightRole::kDown, layer, hidden, inner);
@@ -177,7 +213,7 @@ std::vector<ExpectedTensor> expected_tensors(const DenseConfig& config, Checkpoi
   set.add(WeightRole::kEmbedding, -1, config.vocabulary, config.hidden);
   set.add(WeightRole::kHead, -1, config.vocabulary, config.hidden);
   set.add(WeightRole::kFinalNorm, -1, config.hidden);
-  if (config.rope.factors_in_file) set.add(WeightRole::kRopeFactors, -1, config.head_dim / 2);
+  if (config.rope.factors_in_file) set.add(WeightRole::kRopeFactors, -1, config.rotary_dim / 2);
   for (int32_t layer = 0; layer < config.layers; ++layer) add_layer(config, layer, set);
   return set.take();
 }

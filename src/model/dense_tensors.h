@@ -37,11 +37,20 @@ enum class WeightRole {
   kGateBias,
   kUpBias,
   kDownBias,
+  kRouter,         // [experts, hidden]
+  kSelectionBias,  // [experts]
+  kExpertGate,     // [expert's intermediate, hidden], and so on per expert
+  kExpertUp,
+  kExpertDown,
+  kSharedGate,  // [shared width, hidden]
+  kSharedUp,
+  kSharedDown,
 };
 
 struct ExpectedTensor {
   WeightRole role;
-  int32_t layer = -1;  // -1: not of a layer
+  int32_t layer = -1;   // -1: not of a layer
+  int32_t expert = -1;  // -1: not of an expert
   std::string name;
   int64_t rows = 0;
   int64_t columns = 0;  // 0: a vector of `rows` elements

@@ -40,7 +40,23 @@ class ArenaCursor {
   uint64_t used_ = 0;
 };
 
-LayerWeights place_layer(const DenseConfig& config, ArenaCursor& arena) {
+MlpWeights place_mlp(int64_t hidden, int64_t inner, ArenaCursor& arena) {
+  return {.gate_up = arena.packed(2 * inner, hidden), .down = arena.packed(hidden, inner)};
+}
+
+MoeWeights place_moe(const DenseConfig& config, ArenaCursor& arena) {
+  const int64_t hidden = config.hidden;
+  MoeWeights moe;
+  moe.router = arena.floats(int64_t{config.moe.experts} * hidden);
+  if (config.moe.selection_bias) moe.selection_bias = arena.floats(config.moe.experts);
+  for (int32_t expert = 0; expert < config.moe.experts; ++expert) {
+    moe.experts.push_back(place_mlp(hidden, config.moe.intermediate, arena));
+  }
+  if (config.moe.shared > 0) moe.shared = place_mlp(hidden, config.shared_width(), arena);
+  return moe;
+}
+
+LayerWeights place_layer(const DenseConfig& config, int32_t index, ArenaCursor& arena) {
   const int64_t hidden = config.hidden;
   const int64_t inner = config.intermediate;
   LayerWeights layer;
@@ -54,15 +70,18 @@ LayerWeights place_layer(const DenseConfig& config, ArenaCursor& arena) {
   layer.o = arena.packed(hidden, config.q_width());
   if (config.o_bias) layer.o_bias = arena.floats(hidden);
   layer.mlp_norm = arena.floats(hidden);
-  layer.gate_up = arena.packed(2 * inner, hidden);
+  if (config.is_sparse(index)) {
+    layer.moe = place_moe(config, arena);
+    return layer;
+  }
+  layer.mlp = place_mlp(hidden, inner, arena);
   if (config.mlp_bias) layer.gate_up_bias = arena.floats(2 * inner);
-  layer.down = arena.packed(hidden, inner);
   if (config.mlp_bias) layer.down_bias = arena.floats(hidden);
   return layer;
 }
 
 void place_weights(const DenseConfig& config, bool tied, ArenaCursor& arena, DenseWeights& out) {
-  for (int32_t i = 0; i < config.layers; ++i) out.layers.push_back(place_layer(config, arena));
+  for (int32_t i = 0; i < config.layers; ++i) out.layers.push_back(place_layer(config, i, arena));
   out.final_norm = arena.floats(config.hidden);
   if (!tied) out.embedding = arena.rows(config.vocabulary, config.hidden);
   out.head = arena.packed(config.vocabulary, config.hidden);
@@ -120,22 +139,51 @@ class Filler {
       case WeightRole::kMlpNorm:
         return vector(source, layer.mlp_norm);
       case WeightRole::kGate:
-        return matrix(source, layer.gate_up.data, {});
+        return matrix(source, layer.mlp.gate_up.data, {});
       case WeightRole::kUp:
-        return matrix(source, layer.gate_up.data, {.row_begin = inner});
+        return matrix(source, layer.mlp.gate_up.data, {.row_begin = inner});
       case WeightRole::kDown:
-        return matrix(source, layer.down.data, {});
+        return matrix(source, layer.mlp.down.data, {});
       case WeightRole::kGateBias:
         return vector(source, layer.gate_up_bias);
       case WeightRole::kUpBias:
         return vector(source, layer.gate_up_bias + inner);
       case WeightRole::kDownBias:
         return vector(source, layer.down_bias);
+      default:
+        return fill_moe(tensor, layer.moe);
     }
-    BH_CHECK(false, "a WeightRole outside its enumeration");
   }
 
  private:
+  base::Status fill_moe(const MatchedTensor& tensor, const MoeWeights& moe) {
+    const TensorInfo& source = *tensor.source;
+    static const MlpWeights kNoExpert;
+    const MlpWeights& expert = tensor.expected.expert < 0
+                                   ? kNoExpert
+                                   : moe.experts[static_cast<size_t>(tensor.expected.expert)];
+    switch (tensor.expected.role) {
+      case WeightRole::kRouter:
+        return vector(source, moe.router);
+      case WeightRole::kSelectionBias:
+        return vector(source, moe.selection_bias);
+      case WeightRole::kExpertGate:
+        return matrix(source, expert.gate_up.data, {});
+      case WeightRole::kExpertUp:
+        return matrix(source, expert.gate_up.data, {.row_begin = config_.moe.intermediate});
+      case WeightRole::kExpertDown:
+        return matrix(source, expert.down.data, {});
+      case WeightRole::kSharedGate:
+        return matrix(source, moe.shared.gate_up.data, {});
+      case WeightRole::kSharedUp:
+        return matrix(source, moe.shared.gate_up.data, {.row_begin = config_.shared_width()});
+      case WeightRole::kSharedDown:
+        return matrix(source, moe.shared.down.data, {});
+      default:
+        BH_CHECK(false, "a WeightRole outside its enumeration");
+    }
+  }
+
   struct Options {
     bool packed = true;
     int64_t row_begin = 0;
@@ -191,7 +239,7 @@ base::Result<DenseWeights> load_dense_weights(const Checkpoint& checkpoint,
   BH_ASSIGN(out.arena, device::Buffer::allocate(static_cast<size_t>(arena_bytes(config, match))));
   ArenaCursor arena(out.arena.data());
   place_weights(config, match.tied, arena, out);
-  out.inverse_frequencies = inverse_frequencies(config.rope, config.head_dim);
+  out.inverse_frequencies = inverse_frequencies(config.rope, config.rotary_dim);
   LoadProgress state;
   state.tensors_total = static_cast<uint32_t>(match.tensors.size());
   for (const MatchedTensor& tensor : match.tensors) state.bytes_total += tensor.source->bytes;

@@ -19,6 +19,19 @@
 
 namespace bulkhead::model {
 
+// A gated feed-forward network: dense layer, expert or shared expert.
+struct MlpWeights {
+  kernels::PackedWeights gate_up;  // [2 * intermediate, hidden]
+  kernels::PackedWeights down;     // [hidden, intermediate]
+};
+
+struct MoeWeights {
+  const float* router = nullptr;          // [experts, hidden]
+  const float* selection_bias = nullptr;  // [experts] or null
+  std::vector<MlpWeights> experts;        // empty: the layer is dense
+  MlpWeights shared;                      // empty where there is none
+};
+
 struct LayerWeights {
   const float* attention_norm = nullptr;  // [hidden]
   kernels::PackedWeights qkv;             // [q_width + 2 * kv_width, hidden]
@@ -28,10 +41,10 @@ struct LayerWeights {
   kernels::PackedWeights o;  // [hidden, q_width]
   const float* o_bias = nullptr;
   const float* mlp_norm = nullptr;  // [hidden]
-  kernels::PackedWeights gate_up;   // [2 * intermediate, hidden]
+  MlpWeights mlp;                   // of a dense layer
   const float* gate_up_bias = nullptr;
-  kernels::PackedWeights down;  // [hidden, intermediate]
   const float* down_bias = nullptr;
+  MoeWeights moe;  // of a sparse layer
 };
 
 struct DenseWeights {

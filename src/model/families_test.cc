@@ -97,6 +97,57 @@ TEST(Families, SettingsThatChangeTheNumbersAndAreNotComputedAreRefused) {
             "no error");
 }
 
+constexpr const char* kGlm = R"({"model_type": "glm4_moe", "n_routed_experts": 8,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 12, "num_hidden_layers": 4,
+    "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1, "routed_scaling_factor": 2.5)";
+
+std::string glm_with(const std::string& changes) {
+  return std::string(kGlm) + (changes.empty() ? "" : ", " + changes) + "}";
+}
+
+TEST(Families, GlmReadsItsExperts) {
+  const auto config = parse(config_with(glm_with("")));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->rotary_dim, config->head_dim / 2);
+  EXPECT_EQ(config->moe.experts, 8);
+  EXPECT_EQ(config->moe.per_token, 2);
+  EXPECT_EQ(config->moe.shared, 1);
+  EXPECT_THAT(config->moe.sparse_layers, ElementsAre(0, 1, 1, 1));
+  EXPECT_EQ(config->moe.scoring, RouterScoring::kSigmoid);
+  EXPECT_TRUE(config->moe.selection_bias && config->moe.normalise);
+  EXPECT_EQ(config->moe.scale, 2.5);
+}
+
+TEST(Families, Qwen3MoeReadsItsExpertsUnderEitherName) {
+  for (const std::string name : {"num_experts", "num_local_experts"}) {
+    const auto config = parse(
+        config_with("{\"model_type\": \"qwen3_moe\", \"" + name + R"(": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 12, "num_hidden_layers": 6, "decoder_sparse_step": 2,
+        "mlp_only_layers": [3]})"));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->moe.experts, 8);
+    EXPECT_THAT(config->moe.sparse_layers, ElementsAre(0, 1, 0, 0, 0, 1));
+    EXPECT_EQ(config->moe.scoring, RouterScoring::kSoftmax);
+    EXPECT_FALSE(config->moe.selection_bias || config->moe.normalise);
+  }
+}
+
+TEST(Families, ExpertsThatContradictEachOtherAreNamed) {
+  EXPECT_THAT(error_with(glm_with(R"("num_experts_per_tok": 9)")),
+              HasSubstr("num_experts_per_tok: 9 exceeds the 8 experts"));
+  EXPECT_THAT(error_with(glm_with(R"("n_group": 3)")), HasSubstr("n_group"));
+  EXPECT_THAT(error_with(glm_with(R"("n_group": 8)")), HasSubstr("n_group"));
+  EXPECT_THAT(error_with(glm_with(R"("topk_group": 3)")), HasSubstr("n_group"));
+  EXPECT_THAT(error_with(glm_with(R"("first_k_dense_replace": 5)")),
+              HasSubstr("first_k_dense_replace: must be a whole number from 0 to 4"));
+  EXPECT_THAT(error_with(glm_with(R"("n_routed_experts": null)")),
+              HasSubstr("n_routed_experts: missing"));
+  EXPECT_THAT(error_with(glm_with(R"("moe_intermediate_size": 0)")),
+              HasSubstr("moe_intermediate_size"));
+  EXPECT_THAT(error_with(glm_with(R"("partial_rotary_factor": 0.01)")),
+              HasSubstr("partial_rotary_factor"));
+}
+
 // C032
 TEST(Rope, AllThreeSpellingsOfScalingAreRead) {
   for (const std::string changes :

@@ -45,6 +45,16 @@ base::Result<int32_t> Fields::dimension_or(std::string_view key, int32_t max,
   return dimension(key, max);
 }
 
+base::Result<int32_t> Fields::count_or(std::string_view key, int32_t max, int32_t fallback) const {
+  const FieldValue value = find(key);
+  if (absent(value)) return fallback;
+  const auto* whole = std::get_if<int64_t>(&value);
+  if (whole == nullptr || *whole < 0 || *whole > max) {
+    return refuse(key, fmt::format("must be a whole number from 0 to {}", max));
+  }
+  return static_cast<int32_t>(*whole);
+}
+
 base::Result<double> Fields::number(std::string_view key, NumberRange range) const {
   const FieldValue value = find(key);
   if (absent(value)) return refuse(key, "missing");

@@ -37,6 +37,8 @@ class Fields {
   // A whole number in [1, max]; absent: an error, or `fallback` (which need not be in range).
   base::Result<int32_t> dimension(std::string_view key, int32_t max) const;
   base::Result<int32_t> dimension_or(std::string_view key, int32_t max, int32_t fallback) const;
+  // The same from 0 on.
+  base::Result<int32_t> count_or(std::string_view key, int32_t max, int32_t fallback) const;
   base::Result<double> number(std::string_view key, NumberRange range) const;
   base::Result<double> number_or(std::string_view key, NumberRange range, double fallback) const;
   base::Result<bool> flag_or(std::string_view key, bool fallback) const;

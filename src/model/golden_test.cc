@@ -104,6 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenLogits,
                          ::testing::Values(Case{"llama", ""}, Case{"llama", "model.gguf"},
                                            Case{"llama_odd", ""}, Case{"qwen2", ""},
                                            Case{"qwen2", "model.gguf"}, Case{"qwen2_yarn", ""},
+                                           Case{"qwen3_moe", ""}, Case{"glm4_moe", ""},
                                            Case{"qwen3", ""}, Case{"qwen3", "model.gguf"}),
                          [](const auto& param) {
                            return param.param.directory +

@@ -54,6 +54,7 @@ TEST(RequestCheck, SizesThatCanNeverFitAreRefusedWithTheLimit) {
   EXPECT_EQ(sized(1, 0), "max_tokens: max_tokens must be at least 1");
 }
 
+// C170
 TEST(RequestCheck, TokensOutsideTheVocabularyAreRefused) {
   wire::GenerateRequest request = good();
   request.prompt = {1, 50};
@@ -65,6 +66,7 @@ TEST(RequestCheck, TokensOutsideTheVocabularyAreRefused) {
   }
 }
 
+// C169
 TEST(RequestCheck, EveryRangeIsHeldAtItsEdgesAndAgainstNan) {
   struct Field {
     const char* name;

@@ -23,13 +23,13 @@ constexpr Transition kDone = to(S::kDone);
 
 // clang-format off
 constexpr Transition kTable[kStates][kEvents] = {
-  //                   admit   offer   accept  end     fail    cancel  expire  shut    preempt release
-  /* queued       */ {   kPre,   kNo,    kNo,    kNo,    kNo,    kDone,  kDone,  kDone,  kNo,    kNo},
-  /* prefilling   */ {   kNo,    kTra,   kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
-  /* transferring */ {   kNo,    kNo,    kDec,   kNo,    kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
-  /* decoding     */ {   kNo,    kNo,    kNo,    kDrain, kDrain, kDrain, kDrain, kDrain, kQue,   kNo},
-  /* draining     */ {   kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kLate,  kLate,  kNo,    kDone},
-  /* done         */ {   kNo,    kNo,    kNo,    kNo,    kNo,    kLate,  kLate,  kLate,  kNo,    kNo},
+  //                   admit  offer  accpt     end    fail  cancel  expire    shut  prempt  rlse
+  /* queued       */ { kPre,   kNo,   kNo,    kNo,    kNo,  kDone,  kDone,  kDone,    kNo,   kNo},
+  /* prefilling   */ {  kNo,  kTra,   kNo, kDrain, kDrain, kDrain, kDrain, kDrain,   kQue,   kNo},
+  /* transferring */ {  kNo,   kNo,  kDec,    kNo, kDrain, kDrain, kDrain, kDrain,   kQue,   kNo},
+  /* decoding     */ {  kNo,   kNo,   kNo, kDrain, kDrain, kDrain, kDrain, kDrain,   kQue,   kNo},
+  /* draining     */ {  kNo,   kNo,   kNo,  kLate,  kLate,  kLate,  kLate,  kLate,    kNo, kDone},
+  /* done         */ {  kNo,   kNo,   kNo,    kNo,    kNo,  kLate,  kLate,  kLate,    kNo,   kNo},
 };
 // clang-format on
 

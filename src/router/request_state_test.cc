@@ -49,6 +49,7 @@ Transition expected(S state, E event) {
   return impossible;
 }
 
+// C074
 TEST(RequestState, EveryPairOfStateAndEventIsDecided) {
   for (const S state : kStates) {
     for (const E event : kEvents) {
@@ -58,6 +59,7 @@ TEST(RequestState, EveryPairOfStateAndEventIsDecided) {
   }
 }
 
+// C074
 TEST(RequestState, DoneIsNeverLeft) {
   for (const E event : kEvents) EXPECT_NE(transition(S::kDone, event).verdict, Verdict::kMove);
 }

@@ -164,6 +164,7 @@ TEST(Router, CarriesARequestFromSubmissionToItsTerminalRecord) {
   EXPECT_EQ(sink->finish.decode_time, nanoseconds(40));
 }
 
+// C095
 TEST(Router, RefusesAtOnceWhatCanNeverFit) {
   Bench bench;
   wire::GenerateRequest request;
@@ -180,6 +181,7 @@ TEST(Router, RefusesAtOnceWhatCanNeverFit) {
   EXPECT_EQ(sink->finishes, 0);
 }
 
+// C100
 TEST(Router, QueuesWhatDoesNotFitNowAndRefusesWhatDoesNotFitTheQueue) {
   Bench bench;
   bench.prefill.refuse = true;
@@ -228,6 +230,7 @@ TEST(Router, CancellationReachesARequestInEveryState) {
   EXPECT_EQ(bench.router.status().waiting, 0u);
 }
 
+// C074
 TEST(Router, ATransferringRequestIsTakenBackFromDecode) {
   Bench bench;
   auto sink = bench.submit(1);
@@ -262,6 +265,7 @@ TEST(Router, AnEarlyEndWaitsUntilThePoolsHaveLetGo) {
   EXPECT_EQ(sink->finish.reason, FinishReason::kCancelled);
 }
 
+// C105
 TEST(Router, DeadlinesEndRequestsWhereverTheyAre) {
   Bench bench;
   auto decoding = bench.submit(1, nanoseconds(1000));
@@ -406,6 +410,7 @@ TEST(Router, DrainingFinishesWhatWasAcceptedAndRefusesTheRest) {
   EXPECT_TRUE(bench.router.drained());
 }
 
+// C203
 TEST(Router, TheEndOfTheDrainEndsWhatIsLeft) {
   Bench bench;
   auto running = bench.submit(1);

@@ -116,6 +116,7 @@ base::Status read_heads(const ArchitectureFields& fields, DenseConfig& out) {
     return fields.refuse("attention.key_length", fmt::format("{} is not an even number up to {}",
                                                              out.head_dim, kHeadDimMax));
   }
+  out.rotary_dim = out.head_dim;
   BH_ASSIGN(const int32_t value_dim,
             fields.dimension_or("attention.value_length", kHeadDimMax, out.head_dim));
   if (value_dim == out.head_dim) return {};

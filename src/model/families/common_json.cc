@@ -67,14 +67,25 @@ base::Status read_scaling(const JsonFields& fields, int32_t context, RopeConfig&
                        type.substr(0, 64)));
 }
 
-base::Status refuse_partial_rotation(const Fields& fields) {
-  BH_ASSIGN(const double part, fields.number_or("partial_rotary_factor", {0.0, 1.0}, 1.0));
-  if (part == 1.0) return {};
-  return fields.unsupported("partial_rotary_factor", "only 1 is supported");
+// How many of head_dim dimensions are turned; the setting stands beside rope_theta in either form.
+base::Status read_rotary_dim(const JsonFields& config, double fallback, DenseConfig& out) {
+  BH_ASSIGN(double part, config.number_or("partial_rotary_factor", {0.0, 1.0}, fallback));
+  BH_ASSIGN(const auto parameters, config.object("rope_parameters"));
+  if (parameters) {
+    BH_ASSIGN(part, parameters->number_or("partial_rotary_factor", {0.0, 1.0}, part));
+  }
+  if (fallback == 1.0 && part != 1.0) {
+    return config.unsupported("partial_rotary_factor", "only 1 is supported");
+  }
+  out.rotary_dim = static_cast<int32_t>(static_cast<double>(out.head_dim) * part);
+  if (out.rotary_dim >= 2 && out.rotary_dim % 2 == 0) return {};
+  return config.refuse(
+      "partial_rotary_factor",
+      fmt::format("leaves {} of {} dimensions, which must be an even number from 2", out.rotary_dim,
+                  out.head_dim));
 }
 
 base::Status read_rope(const JsonFields& config, int32_t context, RopeConfig& rope) {
-  BH_TRY(refuse_partial_rotation(config));
   BH_ASSIGN(rope.theta, config.number_or("rope_theta", kThetaRange, 10000.0));
   BH_ASSIGN(auto parameters, config.object("rope_parameters"));
   if (!parameters) {
@@ -82,7 +93,6 @@ base::Status read_rope(const JsonFields& config, int32_t context, RopeConfig& ro
     if (!scaling) return {};
     return read_scaling(*scaling, context, rope);
   }
-  BH_TRY(refuse_partial_rotation(*parameters));
   BH_ASSIGN(rope.theta, parameters->number_or("rope_theta", kThetaRange, rope.theta));
   return read_scaling(*parameters, context, rope);
 }
@@ -143,6 +153,7 @@ base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFi
   }
   BH_ASSIGN(const double eps, config.number_or("rms_norm_eps", {0.0, 1.0}, 1e-6));
   out.rms_eps = static_cast<float>(eps);
+  BH_TRY(read_rotary_dim(config, defaults.rotary_part, out));
   BH_TRY(read_rope(config, out.context, out.rope));
   BH_ASSIGN(const bool tied, config.flag_or("tie_word_embeddings", false));
   out.tie = tied ? TieRule::kTied : TieRule::kUntied;

@@ -22,12 +22,14 @@ namespace bulkhead::model {
 struct Family {
   std::string_view name;  // config.json's model_type and GGUF's general.architecture
   base::Result<DenseConfig> (*from_json)(const JsonFields& config);
-  base::Result<DenseConfig> (*from_gguf)(const GgufFile& file);
+  base::Result<DenseConfig> (*from_gguf)(const GgufFile& file);  // null: not read from GGUF
 };
 
 extern const Family kLlama;
 extern const Family kQwen2;
 extern const Family kQwen3;
+extern const Family kQwen3Moe;
+extern const Family kGlm4Moe;
 
 std::span<const Family* const> families();
 

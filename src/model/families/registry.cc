@@ -7,7 +7,7 @@
 namespace bulkhead::model {
 
 std::span<const Family* const> families() {
-  static constexpr std::array kFamilies = {&kLlama, &kQwen2, &kQwen3};
+  static constexpr std::array kFamilies = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe, &kGlm4Moe};
   return kFamilies;
 }
 

@@ -1,6 +1,7 @@
 // What the prefix index costs per page while it grows from 1 to 100,000 pages: one CSV line a size.
 //
-//     build/dev/src/kv/kv_prefix_index_bench > prefix-index.csv
+//     cmake --build --preset release --target bench_prefix_index
+//     build/release/bin/bench_prefix_index > prefix-index.csv
 //
 // Threads: one. Every figure is the median of rounds, in nanoseconds per page of 64 tokens.
 #include <algorithm>
