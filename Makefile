@@ -11,13 +11,14 @@ ARGS ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+SOAK_MINUTES ?= 20
 
 STAGE := tools/ci/stage.sh
 export BULKHEAD_JOBS := $(JOBS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-serve model build serve test test-dev test-asan test-tsan test-fuzz lint \
-	format bench bench-peer clean
+	format bench bench-peer bench-scaling soak clean
 
 help:
 	@echo 'Bulkhead: a server for large open-weight language models.'
@@ -33,6 +34,8 @@ help:
 	@echo '  make build        the release binary: build/release/bin/bulkhead'
 	@echo '  make bench        the kernels against the measured peak of this machine'
 	@echo '  make bench-peer   side by side with llama.cpp; writes docs/benchmarks/ (an hour)'
+	@echo '  make bench-scaling  how cost grows with requests and context; writes docs/benchmarks/'
+	@echo '  make soak         $(SOAK_MINUTES) minutes of clients that leave: memory flat, nothing left over'
 	@echo '  make clean        remove build/ (keeps models/ and .venv/)'
 	@echo
 	@echo 'SETUP=no skips the set-up; JOBS=n sets how many compilers run at once (now $(JOBS)).'
@@ -89,6 +92,11 @@ test-tsan: setup
 test-fuzz: setup
 	@tools/ci/build.sh fuzz && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
+# Too long for `make test`, where ten seconds of it run.
+soak: setup build
+	@BULKHEAD_BIN=build/release/bin/bulkhead .venv/bin/python tests/soak/run.py \
+		--minutes $(SOAK_MINUTES)
+
 # clang-19 sees every source in the asan-ubsan tree, which `make test` has built already.
 lint: setup
 	@$(STAGE) 'lint: format' tools/lint/format.sh --check
@@ -108,6 +116,9 @@ bench: build
 
 bench-peer: setup build
 	@.venv/bin/python bench/peer_llama.py $(ARGS)
+
+bench-scaling: setup build
+	@.venv/bin/python bench/scaling.py $(ARGS)
 
 clean:
 	rm -rf build

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/server_address.h"
 #include "base/json_writer.h"
 #include "commands.h"
 #include "http/client.h"
@@ -23,33 +24,6 @@ struct Message {
   std::string role;
   std::string content;
 };
-
-struct Address {
-  std::string host;
-  uint16_t port = 0;
-};
-
-base::Result<Address> parse_url(std::string url) {
-  const base::Error bad = base::invalid_argument(
-      "url", fmt::format("'{}' is not an address like http://127.0.0.1:30000", url));
-  if (url.rfind("http://", 0) != 0) return bad;
-  url.erase(0, 7);
-  while (!url.empty() && url.back() == '/') url.pop_back();
-  const size_t colon = url.rfind(':');
-  if (colon == std::string::npos || colon == 0) return bad;
-  const std::string digits = url.substr(colon + 1);
-  if (digits.empty() || digits.size() > 5 ||
-      digits.find_first_not_of("0123456789") != std::string::npos) {
-    return bad;
-  }
-  const unsigned long port = std::stoul(digits);
-  if (port == 0 || port > 65535) return bad;
-  std::string host = url.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return Address{host, static_cast<uint16_t>(port)};
-}
 
 std::string request_body(const ChatOptions& options, const std::vector<Message>& history) {
   base::JsonWriter body;
@@ -225,7 +199,7 @@ base::Result<std::string> greet(http::Client& client, const ChatOptions& options
 }  // namespace
 
 int run_chat(const ChatOptions& options) {
-  const auto address = parse_url(options.url);
+  const auto address = parse_server_url(options.url);
   if (!address.ok()) {
     std::cerr << "error: " << address.error().message << '\n';
     return 2;

@@ -69,6 +69,8 @@ void add_model_options(CLI::App* app, serve::ModelOptions& model) {
                   "Requests that may wait; one more is answered 429")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
+  app->add_flag("!--disable-prefix-cache", model.prefix_cache,
+                "do not keep prompts' pages for requests that begin alike");
   app->add_option("--chunked-prefill-size", model.prefill_chunk_tokens,
                   "Prompt tokens computed between two decode steps")
       ->check(CLI::Range(16, 8192))
@@ -78,8 +80,7 @@ void add_model_options(CLI::App* app, serve::ModelOptions& model) {
 void add_serve(CLI::App& root, serve::ServeOptions& options) {
   CLI::App* app = root.add_subcommand("serve", "Serve a model over an OpenAI-compatible HTTP API");
   add_model_options(app, options.model);
-  app->add_option("--host", options.host,
-                  "Address to listen on; anything but loopback needs --api-key")
+  app->add_option("--host", options.host, "Address to listen on; anything but loopback needs a key")
       ->capture_default_str();
   app->add_option("--port", options.port, "Port to listen on; 0 picks a free one")
       ->capture_default_str();
@@ -88,9 +89,27 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
       ->type_name("FILE");
   app->add_option("--served-model-name", options.served_model_name,
                   "Name that /v1/models reports and requests may use");
-  app->add_option("--api-key", options.api_key, "Key that clients must send as a bearer token")
+  app->add_option("--api-key", options.api_keys,
+                  "Keys, one of which clients must send as a bearer token; commas between several")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->envname("BULKHEAD_API_KEY")
       ->type_name("KEY");
+  app->add_option("--api-key-file", options.api_key_file,
+                  "File of more keys, one a line, # for comments; SIGHUP reads it again")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
+  app->add_option("--admin-key", options.admin_key,
+                  "Key that flushes the cache and aborts anybody's requests")
+      ->envname("BULKHEAD_ADMIN_KEY")
+      ->type_name("KEY");
+  app->add_option_function<int64_t>(
+         "--request-timeout",
+         [&options](const int64_t& seconds) {
+           options.request_timeout = std::chrono::seconds(seconds);
+         },
+         "Seconds after which a request ends with 408; default: no limit")
+      ->check(CLI::Range(1, 7 * 24 * 3600));
   app->add_option_function<int64_t>(
          "--drain-timeout",
          [&options](const int64_t& seconds) {
@@ -154,9 +173,7 @@ void add_inspect(CLI::App& root, InspectOptions& options) {
   app->add_flag("--tensors", options.tensors, "List every tensor with type and shape");
 }
 
-CLI::App* add_bench(CLI::App& root, BenchKernelsOptions& options) {
-  CLI::App* bench = root.add_subcommand("bench", "Measure this machine and this build");
-  bench->require_subcommand(1);
+void add_bench_kernels(CLI::App* bench, BenchKernelsOptions& options) {
   CLI::App* kernels = bench->add_subcommand(
       "kernels", "Each kernel's speed and its share of this machine's measured peak");
   kernels->add_option("--isa", options.isa, "One kernel path; default: every one that runs here")
@@ -167,7 +184,134 @@ CLI::App* add_bench(CLI::App& root, BenchKernelsOptions& options) {
       ->check(CLI::Range(1, 99))
       ->capture_default_str();
   kernels->add_flag("--json", options.json, "One JSON object instead of the table");
+}
+
+void add_bench_load(CLI::App* app, BenchServeOptions& options) {
+  app->add_option("--requests,--num-prompts", options.requests, "Requests to send")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}))
+      ->capture_default_str();
+  app->add_option("--concurrency,--max-concurrency", options.concurrency,
+                  "Requests open at once; default: 8 in a closed loop, no limit with --rate")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{100'000}));
+  app->add_option("--rate,--request-rate", options.rate,
+                  "Open loop: requests per second on average, whether or not answers come; "
+                  "latencies count from a request's arrival")
+      ->check(CLI::Range(1e-3, 1e6));
+  app->add_option("--burstiness", options.burstiness,
+                  "Shape of the gaps of an open loop: 1 is a Poisson process, less comes in bursts")
+      ->check(CLI::Range(0.01, 1000.0))
+      ->capture_default_str();
+  app->add_option("--warmup", options.warmup, "Requests sent before, and not measured")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1000}))
+      ->capture_default_str();
+  app->add_option("--timeout", options.timeout_seconds, "Seconds that one request may take")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->capture_default_str();
+}
+
+void add_bench_prompts(CLI::App* app, BenchServeOptions& options) {
+  app->add_option(
+         "--dataset", options.dataset,
+         "JSON Lines of {\"prompt\": text or token ids} or {\"messages\": [...]}, each with "
+         "\"max_tokens\" if it likes; default: random token ids")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
+  add_choice<BenchEndpoint>(
+      app, "--endpoint", options.endpoint,
+      {{"completions", BenchEndpoint::kCompletions}, {"chat", BenchEndpoint::kChat}},
+      "Where prompts of a file go [completions]");
+  app->add_option("--input-tokens,--random-input-len", options.input_tokens,
+                  "Random tokens of a prompt, after its prefix")
+      ->check(CLI::Range(1, 16 << 20))
+      ->capture_default_str();
+  app->add_option("--output-tokens,--random-output-len", options.output_tokens,
+                  "Tokens of an answer")
+      ->check(CLI::Range(1, 16 << 20))
+      ->capture_default_str();
+  app->add_option("--range-ratio", options.range_ratio,
+                  "Lengths spread evenly by this share around the two above")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app->add_option("--prefix-tokens", options.prefix_tokens,
+                  "Tokens in front that all requests of a group share")
+      ->check(CLI::Range(0, 16 << 20))
+      ->capture_default_str();
+  app->add_option("--prefix-groups", options.prefix_groups, "Groups, taken in turn")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000}))
+      ->capture_default_str();
+  app->add_option("--vocabulary", options.vocabulary,
+                  "Ids are drawn below this; default: what the server says, else 10000")
+      ->check(CLI::Range(1, 1 << 24));
+  app->add_option("--seed", options.seed, "Seed of prompts, lengths and arrivals")
+      ->capture_default_str();
+  app->add_option("--temperature", options.temperature, "0 is greedy")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+  app->add_flag("--stop-at-eos", options.stop_at_eos,
+                "Let answers end by themselves; default: ignore_eos, all of the asked length");
+}
+
+void add_bench_serve(CLI::App* bench, BenchServeOptions& options) {
+  CLI::App* app = bench->add_subcommand(
+      "serve", "Load a running OpenAI-compatible server and report latency and throughput");
+  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
+  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
+      ->envname("BULKHEAD_API_KEY")
+      ->type_name("KEY");
+  app->add_option("--model,-m", options.model, "Model to ask for; default: the first listed");
+  add_bench_load(app, options);
+  add_bench_prompts(app, options);
+  app->add_option("--goodput", options.goodput,
+                  "Count answers within bounds in milliseconds: ttft:MS,tpot:MS,e2e:MS")
+      ->type_name("BOUNDS");
+  app->add_option("--output,-o", options.output, "Write all figures and one record a request here")
+      ->type_name("JSON");
+  app->add_flag("--tolerate-errors", options.tolerate_errors,
+                "Exit with 0 although requests failed");
+  app->footer(
+      "Examples:\n"
+      "  bulkhead bench serve --concurrency 16 --requests 128 --input-tokens 512\n"
+      "  bulkhead bench serve --rate 4 --goodput ttft:500,tpot:100 --output run.json\n"
+      "Exit code 1 when a request failed. TTFT is the first chunk with text; ITL the time between\n"
+      "two chunks with text; TPOT (last - first token) / (tokens - 1).");
+}
+
+void add_bench_peer(CLI::App* bench, BenchPeerOptions& options) {
+  CLI::App* app = bench->add_subcommand(
+      "peer",
+      "Compare with llama.cpp on the same model: speed, and answers that change under load");
+  app->prefix_command();
+  app->set_help_flag();
+  app->final_callback([app, &options] { options.arguments = app->remaining(); });
+}
+
+void add_doctor(CLI::App& root, DoctorOptions& options) {
+  CLI::App* app = root.add_subcommand("doctor", "Say what this machine offers and what would help");
+  app->add_flag("--json", options.json, "One JSON object instead of the lines");
+  app->add_flag("!--no-measure", options.measure,
+                "Leave out the half second that measures memory and arithmetic");
+  app->footer("Exit code 1 when something makes serving impossible.");
+}
+
+struct BenchCommands {
+  BenchKernelsOptions kernels;
+  BenchServeOptions serve;
+  BenchPeerOptions peer;
+};
+
+CLI::App* add_bench(CLI::App& root, BenchCommands& options) {
+  CLI::App* bench = root.add_subcommand("bench", "Measure this machine, a server, or a peer");
+  bench->require_subcommand(1);
+  add_bench_kernels(bench, options.kernels);
+  add_bench_serve(bench, options.serve);
+  add_bench_peer(bench, options.peer);
   return bench;
+}
+
+int run_bench(const CLI::App& bench, const BenchCommands& options) {
+  if (bench.got_subcommand("serve")) return run_bench_serve(options.serve);
+  if (bench.got_subcommand("peer")) return run_bench_peer(options.peer);
+  return run_bench_kernels(options.kernels);
 }
 
 }  // namespace
@@ -185,12 +329,14 @@ int run_command_line(int argc, char** argv) {
   ChatOptions chat_options;
   GenerateOptions generate_options;
   InspectOptions inspect_options;
-  BenchKernelsOptions bench_options;
+  BenchCommands bench_options;
+  DoctorOptions doctor_options;
   add_serve(app, serve_options);
   add_chat(app, chat_options);
   add_generate(app, generate_options);
   add_inspect(app, inspect_options);
-  add_bench(app, bench_options);
+  const CLI::App* bench = add_bench(app, bench_options);
+  add_doctor(app, doctor_options);
 
   try {
     app.parse(argc, argv);
@@ -201,7 +347,8 @@ int run_command_line(int argc, char** argv) {
   if (app.got_subcommand("chat")) return run_chat(chat_options);
   if (app.got_subcommand("generate")) return run_generate(generate_options);
   if (app.got_subcommand("inspect")) return run_inspect(inspect_options);
-  return run_bench_kernels(bench_options);
+  if (app.got_subcommand("doctor")) return run_doctor(doctor_options);
+  return run_bench(*bench, bench_options);
 }
 
 }  // namespace bulkhead::apps

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "apps/bench/options.h"
 #include "serve/options.h"
 
 namespace bulkhead::apps {
@@ -41,10 +43,24 @@ struct BenchKernelsOptions {
   bool json = false;
 };
 
+struct BenchPeerOptions {
+  std::string source_dir = BULKHEAD_SOURCE_DIR;  // the checkout that this build was made from
+  std::vector<std::string> arguments;            // of bench/peer_llama.py
+};
+
+struct DoctorOptions {
+  bool json = false;
+  bool measure = true;  // half a second of memory and arithmetic peaks
+};
+
 int run_serve(const serve::ServeOptions& options);
 int run_chat(const ChatOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_inspect(const InspectOptions& options);
 int run_bench_kernels(const BenchKernelsOptions& options);
+int run_bench_serve(const BenchServeOptions& options);
+// Becomes the Python program that compares; returns only when it cannot be started.
+int run_bench_peer(const BenchPeerOptions& options);
+int run_doctor(const DoctorOptions& options);
 
 }  // namespace bulkhead::apps

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import httpx
@@ -24,6 +25,12 @@ class Engine:
     command: list  # with the port left out
     # Fields of a request that switch off what would make two runs incomparable.
     extra_fields: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    url: str
+    pid: int
 
 
 def bulkhead(binary, model, limits, more=()):
@@ -47,13 +54,18 @@ def _free_port():
         return probe.getsockname()[1]
 
 
+def end_servers_when_ended():
+    """SIGTERM leaves like any error, so that no server outlives the comparison."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 class EngineFailed(RuntimeError):
     pass
 
 
 @contextlib.contextmanager
 def running(engine, log_folder, ready_seconds=300):
-    """Yields the base URL of the started server; ends it afterwards."""
+    """Yields the started server as Running; ends it afterwards."""
     port = _free_port()
     log_path = pathlib.Path(log_folder) / f"{engine.name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +75,7 @@ def running(engine, log_folder, ready_seconds=300):
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_until_ready(process, url, ready_seconds, log_path)
-            yield url
+            yield Running(url, process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             try:

@@ -2,10 +2,11 @@
 """Bulkhead beside llama.cpp: same machine, same run, same model file, same requests over HTTP.
 
     make bench-peer                                  # both models, five rounds, about an hour
-    .venv/bin/python bench/peer_llama.py --rounds 1 --models smollm2     # a quick look
+    bulkhead bench peer --rounds 1 --models smollm2     # a quick look
 
 Rounds alternate between the servers. The table of medians and ratios goes to docs/benchmarks/,
-one line per figure to bench/history.jsonl.
+one line per figure to bench/history.jsonl. On a model that speaks, 32 greedy answers are then asked
+for alone and together, and those that change are counted; for Bulkhead more than none is an error.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 
+import answers
 import engines
 import load
 import machine
@@ -36,6 +38,7 @@ MODELS = {
     "llama-2048x16": (ROOT / "build/bench/llama-2048x16.gguf", 32000,
                       ["tools/bench/make_random_gguf.py"]),
 }
+SPEAKING = ("smollm2",)  # its answers are text; random weights write noise of near-equal odds
 TITLES = {"smollm2": "SmolLM2-135M-Instruct, BF16",
           "llama-2048x16": "seeded random Llama, 2048 x 16, 32/8 heads of 64, ff 5632, "
                            "vocabulary 32000, BF16"}
@@ -72,12 +75,12 @@ def draw_prompts(source):
 
 
 def compare(name, pair, rounds, log_folder):
-    """{engine name: {figure: [rate per round]}}"""
+    """{engine name: {figure: [rate per round]}} and, on a speaking model, {engine name: Changes}"""
     source = load.Load(MODELS[name][1], seed=1)
     rates = {engine.name: {figure: [] for figure in figures()} for engine in pair}
     with engines.running(pair[0], log_folder) as first, \
             engines.running(pair[1], log_folder) as second:
-        urls = [first, second]
+        urls = [first.url, second.url]
         for engine, url in zip(pair, urls):  # touches weights and pages once
             load.seconds(url, source.prompts(2, PREFILL_TOKENS), 4, engine.extra_fields)
         for number in range(rounds):
@@ -91,10 +94,12 @@ def compare(name, pair, rounds, log_folder):
                 print(f"  {name} round {number + 1} {engine.name}: " +
                       ", ".join(f"{figure} {rate:.1f}" for figure, rate in once.items()),
                       flush=True)
-    return rates
+        changes = {engine.name: answers.count_changes(url, engine.extra_fields)
+                   for engine, url in zip(pair, urls) if name in SPEAKING}
+    return rates, changes
 
 
-def table(name, pair, rates):
+def table(name, pair, rates, changes):
     ours, theirs = (engine.name for engine in pair)
     rows = [f"### {TITLES[name]}", "",
             f"| tokens per second | {ours} | {theirs} | ratio |", "|---|---|---|---|"]
@@ -103,8 +108,18 @@ def table(name, pair, rates):
         ratio = statistics.median(mine) / statistics.median(other)
         rows.append(f"| {label(figure)} | {spread(mine)} | {spread(other)} | {ratio:.2f}x |")
     rows += [""]
+    if changes:
+        rows += changes_table(ours, theirs, changes)
     rows += [f"    {shlex.join(short(engine.command))}" for engine in pair]
     return "\n".join(rows) + "\n"
+
+
+def changes_table(ours, theirs, changes):
+    mine, other = changes[ours], changes[theirs]
+    return [f"| of {mine.asked} greedy answers of {answers.TOKENS} tokens, other than alone "
+            f"| {ours} | {theirs} |", "|---|---|---|",
+            f"| asked alone once more | {mine.alone_again} | {other.alone_again} |",
+            f"| asked all at once | {mine.together} | {other.together} |", ""]
 
 
 def label(figure):
@@ -182,7 +197,7 @@ def main():
     if started_load > 0.5:
         print(f"warning: the load average is {started_load:.2f}; something else is running",
               file=sys.stderr)
-    sections = []
+    sections, ours_changed = [], 0
     for name in options.models:
         model = prepare(name)
         ours = engines.bulkhead(options.bulkhead, model, LIMITS)
@@ -190,8 +205,10 @@ def main():
             ours = engines.Engine("llama.cpp again", engines.llama(
                 llama_server, model, LIMITS).command, {"cache_prompt": False})
         pair = (ours, engines.llama(llama_server, model, LIMITS))
-        rates = compare(name, pair, options.rounds, ROOT / "build/bench/logs" / name)
-        sections.append(table(name, pair, rates))
+        rates, changes = compare(name, pair, options.rounds, ROOT / "build/bench/logs" / name)
+        sections.append(table(name, pair, rates, changes))
+        if not options.llama_on_both_sides and name in SPEAKING:
+            ours_changed += changes[ours.name].alone_again + changes[ours.name].together
         if not options.no_history:
             append_history(name, rates, ROOT / "bench/history.jsonl")
 
@@ -201,9 +218,12 @@ def main():
     out.write_text(text, encoding="utf-8")
     print(text)
     print(f"written to {out}")
+    if ours_changed:
+        sys.exit(f"error: {ours_changed} of Bulkhead's own answers changed; none may")
 
 
 if __name__ == "__main__":
+    engines.end_servers_when_ended()
     try:
         main()
     except (engines.EngineFailed, load.RequestFailed) as failure:

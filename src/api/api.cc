@@ -5,21 +5,22 @@
 #include <chrono>
 #include <random>
 
-#include "api/answer/generation.h"
 #include "api/api_metrics.h"
 #include "api/auth.h"
 #include "api/errors.h"
-#include "api/request/generation_plan.h"
+#include "api/generate_route.h"
+#include "api/health_probe.h"
+#include "api/live_requests.h"
 #include "api/request/json_input.h"
-#include "api/request/prompt_encoder.h"
-#include "api/request/request_fields.h"
+#include "api/request_log.h"
+#include "api/route_table.h"
 #include "api/server_facts.h"
+#include "api/text_routes.h"
+#include "api/timing_headers.h"
+#include "base/json_writer.h"
 
 namespace bulkhead::api {
 namespace {
-
-constexpr std::string_view kModelsPrefix = "/v1/models/";
-constexpr size_t kRequestIdMax = 128;
 
 int64_t system_unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
@@ -32,15 +33,10 @@ uint64_t system_entropy() {
   return (uint64_t{device()} << 32) | device();
 }
 
-// Clients' ids go back into a header and into logs, so only plain characters pass.
-bool is_request_id(std::string_view id) {
-  if (id.empty() || id.size() > kRequestIdMax) return false;
-  for (const char c : id) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool digit = c >= '0' && c <= '9';
-    if (!letter && !digit && c != '-' && c != '_' && c != '.' && c != ':') return false;
-  }
-  return true;
+ApiDeps with_defaults(ApiDeps deps) {
+  if (!deps.unix_seconds) deps.unix_seconds = system_unix_seconds;
+  if (!deps.entropy) deps.entropy = system_entropy;
+  return deps;
 }
 
 bool is_json(std::string_view content_type) {
@@ -59,6 +55,15 @@ ApiError not_found(std::string message) {
   return ApiError{404, "not_found_error", "not_found", std::move(message), {}, false};
 }
 
+ApiError method_not_allowed(std::string_view methods) {
+  return ApiError{405,
+                  "invalid_request_error",
+                  "method_not_allowed",
+                  fmt::format("this endpoint takes {} requests", methods),
+                  {},
+                  false};
+}
+
 ApiError unsupported_media_type() {
   return ApiError{415,
                   "invalid_request_error",
@@ -68,77 +73,103 @@ ApiError unsupported_media_type() {
                   false};
 }
 
-struct Route {
-  RouteId id = RouteId::kOther;
-  std::string_view method;  // empty: no such path
+http::Response with_body(std::string json) {
+  http::Response response;
+  response.body = std::move(json);
+  return response;
+}
+
+struct AbortFields {
+  std::string request_id;
+  bool all = false;
 };
 
-Route route_of(std::string_view path) {
-  if (path == "/v1/chat/completions") return {RouteId::kChat, "POST"};
-  if (path == "/v1/completions") return {RouteId::kCompletions, "POST"};
-  if (path == "/v1/models" || (path.starts_with(kModelsPrefix) && path != kModelsPrefix)) {
-    return {RouteId::kModels, "GET"};
+Failure read_abort(std::string_view body, AbortFields& out) {
+  boost::json::object object;
+  if (Failure failure = parse_object(body, object)) return failure;
+  if (const auto* all = object.if_contains("abort_all"); all != nullptr && !all->is_null()) {
+    if (!all->is_bool()) {
+      return invalid_type("abort_all",
+                          "abort_all must be a boolean, but " + describe(*all) + " was given");
+    }
+    out.all = all->get_bool();
   }
-  if (path == "/health" || path == "/livez" || path == "/readyz") return {RouteId::kHealth, "GET"};
-  if (path == "/metrics") return {RouteId::kMetrics, "GET"};
-  if (path == "/version") return {RouteId::kVersion, "GET"};
-  return {};
+  for (const char* name : {"rid", "request_id"}) {
+    const auto* id = object.if_contains(name);
+    if (id == nullptr || id->is_null()) continue;
+    if (!id->is_string()) {
+      return invalid_type(
+          name, fmt::format("{} must be a string, but {} was given", name, describe(*id)));
+    }
+    if (out.request_id.empty()) out.request_id = std::string(view(id->get_string()));
+  }
+  if (out.request_id.empty() && !out.all) {
+    return missing_parameter("rid", "one of rid, request_id and abort_all is required");
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 struct Api::Core {
   Core(ApiDeps given, ModelCard card, ApiOptions settings)
-      : deps(std::move(given)),
+      : deps(with_defaults(std::move(given))),
         model(std::move(card)),
         options(std::move(settings)),
-        keys(options.keys),
+        started(deps.clock.now()),
+        keys(key_options(options.keys), secret),
         metrics(deps.registry, deps.generator),
-        encoder(deps.tokenizer),
-        services{deps.generator,
-                 deps.tokenizer,
-                 metrics,
-                 deps.logger,
-                 deps.clock,
-                 deps.post,
-                 model.defaults.eos_ids,
-                 options.backlog_events_max} {
-    if (!deps.unix_seconds) deps.unix_seconds = system_unix_seconds;
-    if (!deps.entropy) deps.entropy = system_entropy;
-  }
+        generation(deps, model, options, metrics, live),
+        text(deps, model, generation),
+        probe(deps, model, options) {}
 
   // One request on its way through the front door.
   struct Visit {
     http::Request request;
     std::shared_ptr<http::ResponseWriter> writer;
     std::string request_id;
-    Route route;
+    const RouteSpec* route = nullptr;  // null: no such path
+    Caller caller;
     base::Nanoseconds arrived{0};
+
+    RouteId id() const { return route == nullptr ? RouteId::kOther : route->id; }
+    // What follows the path of a route that ends in "/*".
+    std::string_view name() const { return find_route(request.path).name; }
   };
 
-  void handle(http::Request request, std::shared_ptr<http::ResponseWriter> writer);
-  Failure check(const Visit& visit) const;
-  void respond(const Visit& visit, http::Response response);
-  void answer(Visit& visit);
-  http::Response health(const http::Request& request) const;
-  http::Response metrics_text() const;
-  void answer_model(const Visit& visit);
+  KeyOptions key_options(std::vector<std::string> api_keys) const {
+    return {std::move(api_keys), options.admin_key, options.loopback_only};
+  }
 
+  void handle(http::Request request, std::shared_ptr<http::ResponseWriter> writer);
+  Failure check(Visit& visit) const;
+  void respond(const Visit& visit, http::Response response);
+  void refuse(const Visit& visit, const ApiError& error);
+  void answer(Visit& visit);
+  http::Response facts(const Visit& visit) const;
+  http::Response health() const;
+  http::Response metrics_text() const;
+
+  void answer_text(const Visit& visit);
+  void answer_model(const Visit& visit);
+  void probe_health(const Visit& visit);
   void generate(Visit& visit, Endpoint endpoint);
-  Failure prepare(const http::Request& request, Endpoint endpoint, GenerationPlan& out) const;
-  Failure check_model(const RequestFields& fields) const;
-  Failure chat_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const;
-  Failure plain_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const;
-  Failure check_bytes(size_t bytes) const;
+  void flush_cache(const Visit& visit);
+  void abort(const Visit& visit);
+  void abort_one(const Visit& visit);
   std::string random_name(std::string_view prefix) const;
 
   ApiDeps deps;
   const ModelCard model;
   const ApiOptions options;
-  const KeyRing keys;
+  const base::Nanoseconds started;
+  const KeyRing::Secret secret = KeyRing::random_secret();
+  KeyRing keys;  // I/O thread
   ApiMetrics metrics;
-  const PromptEncoder encoder;
-  const GenerationServices services;
+  LiveRequests live;
+  GenerateRoute generation;
+  const TextRoutes text;
+  HealthProbe probe;
 };
 
 void Api::Core::handle(http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
@@ -146,70 +177,111 @@ void Api::Core::handle(http::Request request, std::shared_ptr<http::ResponseWrit
   visit.arrived = deps.clock.now();
   const std::string_view id = request.header("x-request-id");
   visit.request_id = is_request_id(id) ? std::string(id) : random_name("req-");
-  visit.route = route_of(request.path);
   visit.request = std::move(request);
   visit.writer = std::move(writer);
-  if (const Failure failure = check(visit)) {
-    http::Response response = error_response(*failure, visit.request_id);
-    if (failure->status == 405) {
-      response.headers.push_back({"Allow", std::string(visit.route.method)});
-    }
-    respond(visit, std::move(response));
-    return;
-  }
+  visit.route = find_route(visit.request.path).spec;
+  if (const Failure failure = check(visit)) return refuse(visit, *failure);
   answer(visit);
 }
 
 // The checks that come before the body is looked at.
-Failure Api::Core::check(const Visit& visit) const {
-  if (visit.route.id != RouteId::kHealth) {
-    if (Failure failure = keys.check(visit.request)) return failure;
+Failure Api::Core::check(Visit& visit) const {
+  const RouteSpec* route = visit.route;
+  if (route == nullptr || route->access != Access::kOpen) {
+    if (Failure failure = keys.check(visit.request, visit.caller)) return failure;
   }
-  if (visit.route.method.empty()) {
+  if (route == nullptr) {
     return not_found("there is no such endpoint; docs/api.md lists those there are");
   }
-  if (visit.request.method != visit.route.method) {
-    return ApiError{405,
-                    "invalid_request_error",
-                    "method_not_allowed",
-                    fmt::format("this endpoint takes {} requests", visit.route.method),
-                    {},
-                    false};
+  if (!takes_method(*route, visit.request.method)) return method_not_allowed(route->methods);
+  if (route->access == Access::kAdmin) {
+    if (Failure failure = keys.check_admin(visit.caller)) return failure;
   }
-  if (visit.route.method == "POST" && !is_json(visit.request.header("content-type"))) {
+  if (route->takes_json && !is_json(visit.request.header("content-type"))) {
     return unsupported_media_type();
   }
   return std::nullopt;
 }
 
 void Api::Core::respond(const Visit& visit, http::Response response) {
-  metrics.count_response(visit.route.id, response.status);
+  const base::Nanoseconds since_arrival = deps.clock.now() - visit.arrived;
+  metrics.count_response(visit.id(), response.status);
+  log_answered(deps.logger, visit.request_id, visit.id(), response.status, since_arrival);
   response.headers.push_back({"x-request-id", visit.request_id});
+  response.headers.push_back(processing_header(since_arrival));
   visit.writer->send(std::move(response));
 }
 
+void Api::Core::refuse(const Visit& visit, const ApiError& error) {
+  http::Response response = error_response(error, visit.request_id);
+  if (error.status == 405) {
+    response.headers.push_back({"Allow", std::string(visit.route->methods)});
+  }
+  respond(visit, std::move(response));
+}
+
 void Api::Core::answer(Visit& visit) {
-  switch (visit.route.id) {
-    case RouteId::kChat:
+  switch (visit.route->action) {
+    case Action::kChat:
       return generate(visit, kChat);
-    case RouteId::kCompletions:
+    case Action::kCompletions:
       return generate(visit, kCompletions);
-    case RouteId::kModels:
+    case Action::kTokenize:
+    case Action::kDetokenize:
+    case Action::kApplyTemplate:
+      return answer_text(visit);
+    case Action::kModel:
       return answer_model(visit);
-    case RouteId::kHealth:
-      return respond(visit, health(visit.request));
-    case RouteId::kMetrics:
-      return respond(visit, metrics_text());
-    case RouteId::kVersion:
-      return respond(visit, version_response(options.version));
-    case RouteId::kOther:
-      return respond(visit, error_response(internal_error(), visit.request_id));
+    case Action::kHealthGenerate:
+      return probe_health(visit);
+    case Action::kFlushCache:
+      return flush_cache(visit);
+    case Action::kAbort:
+      return abort(visit);
+    case Action::kAbortOne:
+      return abort_one(visit);
+    case Action::kNotImplemented:
+      return refuse(visit,
+                    not_implemented(fmt::format("{} is not part of this build; text comes from "
+                                                "/v1/chat/completions and /v1/completions",
+                                                visit.route->path)));
+    default:
+      return respond(visit, facts(visit));
   }
 }
 
-http::Response Api::Core::health(const http::Request& request) const {
-  // Alive is the I/O thread's own answer; the other two ask the generator.
-  if (request.path == "/livez") return health_response(Health::kOk);
+// Whatever needs nothing but what the server knows.
+http::Response Api::Core::facts(const Visit& visit) const {
+  const wire::GenerateLimits& limits = deps.generator.limits();
+  const FactSources sources{model, options, limits, deps.generator.status(),
+                            base::to_seconds(deps.clock.now() - started)};
+  switch (visit.route->action) {
+    case Action::kTokenizerInfo:
+      return with_body(text.tokenizer_info());
+    case Action::kModels:
+      return models_response(model, limits);
+    case Action::kHealth:
+      return health();
+    case Action::kLive:
+      return health_response(Health::kOk);  // the I/O thread's own answer
+    case Action::kStartup:
+      return startup_response({"ready", model.bytes, model.bytes, 0});
+    case Action::kMetrics:
+      return metrics_text();
+    case Action::kServerInfo:
+      return server_info_response(sources);
+    case Action::kModelInfo:
+      return model_info_response(sources);
+    case Action::kLoads:
+      return loads_response(sources, deps.unix_seconds());
+    case Action::kLoad:
+      return load_response(sources.status);
+    default:
+      return version_response(options.version);
+  }
+}
+
+http::Response Api::Core::health() const {
   return health_response(health_of(deps.generator.status(), deps.clock.now(), options.stall_after));
 }
 
@@ -220,117 +292,75 @@ http::Response Api::Core::metrics_text() const {
   return response;
 }
 
+void Api::Core::answer_text(const Visit& visit) {
+  std::string out;
+  const std::string_view body = visit.request.body;
+  const Action action = visit.route->action;
+  const Failure failure = action == Action::kTokenize     ? text.tokenize(body, out)
+                          : action == Action::kDetokenize ? text.detokenize(body, out)
+                                                          : text.apply_template(body, out);
+  if (failure) return refuse(visit, *failure);
+  respond(visit, with_body(std::move(out)));
+}
+
 void Api::Core::answer_model(const Visit& visit) {
-  const std::string_view path = visit.request.path;
-  if (path == "/v1/models") return respond(visit, models_response(model, deps.generator.limits()));
-  const std::string_view id = path.substr(kModelsPrefix.size());
-  if (id == model.id || id == model.root) {
-    return respond(visit, model_response(model, deps.generator.limits()));
+  if (visit.name() != model.id && visit.name() != model.root) {
+    return refuse(visit, model_not_found(model.id, {}));
   }
-  const ApiError error{404,
-                       "not_found_error",
-                       "model_not_found",
-                       fmt::format("this server serves the model '{}' only", model.id),
-                       {},
-                       false};
-  respond(visit, error_response(error, visit.request_id));
+  respond(visit, model_response(model, deps.generator.limits()));
+}
+
+void Api::Core::probe_health(const Visit& visit) {
+  probe.ask([this, visit](Health health) { respond(visit, health_response(health)); });
 }
 
 void Api::Core::generate(Visit& visit, Endpoint endpoint) {
-  GenerationPlan plan;
-  if (const Failure failure = prepare(visit.request, endpoint, plan)) {
-    return respond(visit, error_response(*failure, visit.request_id));
+  GenerateCall call{visit.request, visit.writer,  visit.request_id,
+                    visit.id(),    visit.arrived, visit.caller.tenant};
+  if (const Failure failure = generation.start(call, endpoint)) {
+    visit.request_id = call.request_id;
+    refuse(visit, *failure);
   }
-  if (options.request_timeout) plan.request.deadline = visit.arrived + *options.request_timeout;
-  AnswerHead head;
-  head.id = random_name(endpoint == kChat ? "chatcmpl-" : "cmpl-");
-  head.created = deps.unix_seconds();
-  head.model = model.id;
-  head.usage_in_chunks = plan.include_usage || plan.continuous_usage;
-  head.logprobs = plan.output.logprobs;
-  GenerationInput request;
-  request.plan = std::move(plan);
-  request.format = endpoint == kChat ? make_chat_format(std::move(head), deps.tokenizer)
-                                     : make_completion_format(std::move(head), deps.tokenizer);
-  request.writer = visit.writer;
-  request.request_id = visit.request_id;
-  request.route = visit.route.id;
-  request.arrived = visit.arrived;
-  std::make_shared<Generation>(services, std::move(request))->start();
 }
 
-Failure Api::Core::prepare(const http::Request& request, Endpoint endpoint,
-                           GenerationPlan& out) const {
-  boost::json::object body;
-  if (Failure failure = parse_object(request.body, body)) return failure;
-  const wire::GenerateLimits& limits = deps.generator.limits();
-  RequestFields fields;
-  if (Failure failure = decode_fields(body, endpoint, {limits.vocabulary_size}, fields)) {
-    return failure;
-  }
-  if (Failure failure = check_model(fields)) return failure;
-  std::vector<wire::TokenId> prompt;
-  if (Failure failure =
-          endpoint == kChat ? chat_prompt(fields, prompt) : plain_prompt(fields, prompt)) {
-    return failure;
-  }
-  return plan_generation(fields, endpoint, std::move(prompt), model.defaults, limits,
-                         deps.entropy(), out);
+void Api::Core::flush_cache(const Visit& visit) {
+  deps.generator.flush_cache();
+  deps.logger.info("prefix cache flushed on demand", {{"request_id", visit.request_id}});
+  base::JsonWriter json;
+  json.begin_object().key("success").value(true);
+  json.key("message").value("cached prompts are forgotten; pages in use stay with their requests");
+  json.end_object();
+  respond(visit, with_body(std::move(json).take()));
 }
 
-Failure Api::Core::check_model(const RequestFields& fields) const {
-  if (!fields.model || *fields.model == model.id || *fields.model == model.root) {
-    return std::nullopt;
+void Api::Core::abort(const Visit& visit) {
+  AbortFields fields;
+  if (const Failure failure = read_abort(visit.request.body, fields)) {
+    return refuse(visit, *failure);
   }
-  return ApiError{404,
-                  "not_found_error",
-                  "model_not_found",
-                  fmt::format("this server serves the model '{}' only", model.id),
-                  "model",
-                  false};
+  if (fields.all) {
+    if (const Failure failure = keys.check_admin(visit.caller)) return refuse(visit, *failure);
+  }
+  const size_t aborted =
+      fields.all ? live.cancel_all() : live.cancel(fields.request_id, visit.caller);
+  base::JsonWriter json;
+  json.begin_object().key("aborted").value(uint64_t{aborted}).end_object();
+  respond(visit, with_body(std::move(json).take()));
 }
 
-Failure Api::Core::chat_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const {
-  if (deps.chat_template == nullptr) {
-    return invalid_request("chat_template_missing", {},
-                           "this model has no chat template; use /v1/completions");
+void Api::Core::abort_one(const Visit& visit) {
+  const size_t aborted = live.cancel(visit.name(), visit.caller);
+  if (aborted == 0) {
+    return refuse(visit, ApiError{404,
+                                  "not_found_error",
+                                  "request_not_found",
+                                  "no request of this key has that id now; it may have ended",
+                                  {},
+                                  false});
   }
-  chat::RenderInput input;
-  input.messages = std::move(fields.messages);
-  if (fields.tools_allowed) input.tools = std::move(fields.tools);
-  input.extra = std::move(fields.chat_template_kwargs);
-  input.add_generation_prompt = fields.add_generation_prompt.value_or(true);
-  input.bos_token = model.bos_token;
-  input.eos_token = model.eos_token;
-  input.now_unix_seconds = deps.unix_seconds();
-  base::Result<chat::Prompt> prompt = deps.chat_template->render(input);
-  if (!prompt) {
-    return invalid_value("messages", "the model's chat template refuses this conversation: " +
-                                         prompt.error().message);
-  }
-  size_t bytes = 0;
-  for (const chat::PromptSegment& segment : prompt->segments) bytes += segment.text.size();
-  if (Failure failure = check_bytes(bytes)) return failure;
-  out = encoder.encode(*prompt);
-  return std::nullopt;
-}
-
-Failure Api::Core::plain_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const {
-  if (fields.prompt_ids) {
-    out = std::move(*fields.prompt_ids);
-    return std::nullopt;
-  }
-  if (Failure failure = check_bytes(fields.prompt_text.size())) return failure;
-  out = encoder.encode_plain(fields.prompt_text);
-  return std::nullopt;
-}
-
-// What cannot fit whatever its tokens are is refused before the tokenizer spends time on it.
-Failure Api::Core::check_bytes(size_t bytes) const {
-  const int64_t limit = context_limit(deps.generator.limits());
-  if (bytes <= encoder.bytes_max(limit)) return std::nullopt;
-  return context_overflow(fmt::format(
-      "the context holds {} tokens and the prompt of {} bytes has more; shorten it", limit, bytes));
+  base::JsonWriter json;
+  json.begin_object().key("aborted").value(uint64_t{aborted}).end_object();
+  respond(visit, with_body(std::move(json).take()));
 }
 
 std::string Api::Core::random_name(std::string_view prefix) const {
@@ -346,6 +376,12 @@ http::Handler Api::handler() {
   return [core = core_.get()](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
     core->handle(std::move(request), std::move(writer));
   };
+}
+
+void Api::replace_keys(std::vector<std::string> keys) {
+  core_->deps.post([core = core_.get(), keys = std::move(keys)]() mutable {
+    core->keys = KeyRing(core->key_options(std::move(keys)), core->secret);
+  });
 }
 
 }  // namespace bulkhead::api

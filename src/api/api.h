@@ -49,18 +49,35 @@ struct ModelCard {
   int64_t context_trained = 0;
   std::string bos_token;  // spelled out, for the chat template
   std::string eos_token;
+  std::string chat_template;  // Jinja text, for GET /tokenizer_info; empty: none
   GenerationDefaults defaults;
+};
+
+// How the server runs its model, for those who ask; nothing decides by it.
+struct EngineFacts {
+  int32_t page_tokens = 0;
+  int32_t prefill_chunk_tokens = 0;
+  unsigned threads = 0;
+  std::string isa;           // "avx512"
+  std::string cache_dtype;   // "BF16"
+  double load_seconds = 0;   // reading and packing the weights
+  double ready_seconds = 0;  // from the start of the process's work to now
 };
 
 struct ApiOptions {
   std::vector<std::string> keys;  // bearer keys; empty: no authentication
+  std::string admin_key;          // empty: none
+  bool loopback_only = false;     // the server cannot be reached from other machines
   std::string version;            // of the server
+  EngineFacts engine;
   // A generation older than this ends with deadline_exceeded; nothing: no limit.
   std::optional<std::chrono::seconds> request_timeout;
   // /health turns red when work is outstanding and no step has completed for so long.
   std::chrono::seconds stall_after{30};
   // Token events that may wait for the I/O thread, per request; beyond, the request fails.
   size_t backlog_events_max = 8192;
+  // What GET /health_generate waits for its token.
+  std::chrono::seconds probe_timeout{10};
 };
 
 struct ApiDeps {
@@ -75,6 +92,9 @@ struct ApiDeps {
   // Replaceable for tests; empty: the system's calendar and random device.
   std::function<int64_t()> unix_seconds = {};
   std::function<uint64_t()> entropy = {};
+  // Runs a task on the I/O thread later (http::Server::post_after); empty: nothing ever times out
+  // here.
+  std::function<void(std::chrono::milliseconds, std::function<void()>)> post_after = {};
 };
 
 class Api {
@@ -86,6 +106,9 @@ class Api {
 
   // For http::Server::listen. Refers to this Api.
   http::Handler handler();
+  // From now on these are the keys that open the API; the admin key stays. Requests under way go
+  // on. Any thread.
+  void replace_keys(std::vector<std::string> keys);
 
  private:
   struct Core;

@@ -7,9 +7,9 @@
 namespace bulkhead::api {
 namespace {
 
-// Every status the API can answer; 499 is a client that left before its answer.
-constexpr std::array<int, 12> kStatuses = {200, 400, 401, 404, 405, 408,
-                                           415, 429, 499, 500, 503, 0};
+// Every status the API can answer; 499 is a client that left before its answer, 0 the rest.
+constexpr std::array<int, 15> kStatuses = {200, 400, 401, 403, 404, 405, 408, 413,
+                                           415, 429, 499, 500, 501, 503, 0};
 
 // Seconds.
 std::vector<double> ttft_bounds() {
@@ -24,15 +24,54 @@ std::vector<double> request_bounds() {
   return {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
           30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
 }
-// 1-2-5 steps.
-std::vector<double> token_bounds() {
-  return {1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
-          2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
+// 1-2-5 steps up to the longest there can be.
+std::vector<double> token_bounds(int32_t context_tokens) {
+  std::vector<double> bounds;
+  for (double decade = 1; decade <= 1e9; decade *= 10) {
+    for (const double step : {1.0, 2.0, 5.0}) {
+      if (decade * step > context_tokens && !bounds.empty()) return bounds;
+      bounds.push_back(decade * step);
+    }
+  }
+  return bounds;
 }
 
-double busy_share(const wire::GeneratorStatus& status) {
+double share(int32_t pages, const wire::GeneratorStatus& status) {
   if (status.pages_total <= 0) return 0;
-  return 1.0 - static_cast<double>(status.pages_free) / static_cast<double>(status.pages_total);
+  return static_cast<double>(pages) / static_cast<double>(status.pages_total);
+}
+
+// Pages that requests hold. Those of the prefix index alone are given up when they are needed.
+int32_t pages_used(const wire::GeneratorStatus& status) {
+  return status.pages_total - status.pages_free - status.pages_cached;
+}
+
+void register_gauges(telemetry::Registry& registry, const wire::Generator& generator) {
+  const auto gauge = [&](const char* name, const char* help, auto read,
+                         telemetry::Labels labels = {}) {
+    registry.gauge(
+        name, help, [&generator, read] { return static_cast<double>(read(generator.status())); },
+        std::move(labels));
+  };
+  using Status = wire::GeneratorStatus;
+  gauge("vllm:num_requests_running", "Requests decoding or in prefill",
+        [](const Status& s) { return s.running; });
+  registry.alias("sglang:num_running_reqs", "vllm:num_requests_running");
+  gauge("vllm:num_requests_waiting", "Requests waiting", [](const Status& s) { return s.waiting; });
+  registry.alias("sglang:num_queue_reqs", "vllm:num_requests_waiting");
+  gauge("vllm:kv_cache_usage_perc", "Share of the cache that requests hold, 0 to 1",
+        [](const Status& s) { return share(pages_used(s), s); });
+  registry.alias("sglang:token_usage", "vllm:kv_cache_usage_perc");
+  const int32_t cache_tokens = generator.limits().cache_tokens;
+  gauge("sglang:num_used_tokens", "Tokens of cache in pages that requests hold",
+        [cache_tokens](const Status& s) { return cache_tokens * share(pages_used(s), s); });
+  gauge("sglang:max_total_num_tokens", "Tokens that the whole cache holds",
+        [cache_tokens](const Status&) { return cache_tokens; });
+  const char* pages = "bulkhead_kv_pages";
+  const char* help = "Cache pages: free, held by the prefix index alone, held by requests";
+  gauge(pages, help, [](const Status& s) { return s.pages_free; }, {{"state", "free"}});
+  gauge(pages, help, [](const Status& s) { return s.pages_cached; }, {{"state", "cached"}});
+  gauge(pages, help, [](const Status& s) { return pages_used(s); }, {{"state", "used"}});
 }
 
 }  // namespace
@@ -43,47 +82,116 @@ std::string_view to_string(RouteId route) {
       return "/v1/chat/completions";
     case RouteId::kCompletions:
       return "/v1/completions";
+    case RouteId::kText:
+      return "/tokenize";
     case RouteId::kModels:
       return "/v1/models";
     case RouteId::kHealth:
       return "/health";
     case RouteId::kMetrics:
       return "/metrics";
-    case RouteId::kVersion:
-      return "/version";
+    case RouteId::kFacts:
+      return "/server_info";
+    case RouteId::kControl:
+      return "/abort_request";
     case RouteId::kOther:
       return "other";
   }
   return "other";
 }
 
-ApiMetrics::ApiMetrics(telemetry::Registry& registry, const wire::Generator& generator)
-    : prompt_tokens_(
+std::string_view to_string(CancelCause cause) {
+  switch (cause) {
+    case CancelCause::kDisconnect:
+      return "disconnect";
+    case CancelCause::kAbortRequest:
+      return "abort_request";
+    case CancelCause::kSlowReader:
+      return "slow_reader";
+    case CancelCause::kDeadline:
+      return "deadline";
+    case CancelCause::kShutdown:
+      return "shutdown";
+  }
+  return "disconnect";
+}
+
+ApiMetrics::Counts::Counts(telemetry::Registry& registry)
+    : prompt_tokens(
           registry.counter("vllm:prompt_tokens_total", "Prompt tokens of ended requests")),
-      cached_tokens_(registry.counter("vllm:prompt_tokens_cached_total",
-                                      "Prompt tokens taken from the prefix index")),
-      generation_tokens_(
+      cached_tokens(registry.counter("vllm:prompt_tokens_cached_total",
+                                     "Prompt tokens taken from the prefix index")),
+      generation_tokens(
           registry.counter("vllm:generation_tokens_total", "Tokens generated for ended requests")),
-      ttft_(registry.histogram("vllm:time_to_first_token_seconds",
-                               "Arrival of the request to its first token", ttft_bounds())),
-      itl_(registry.histogram("vllm:inter_token_latency_seconds",
-                              "Time between two tokens of one request", itl_bounds())),
-      e2e_(registry.histogram("vllm:e2e_request_latency_seconds",
-                              "Arrival of the request to its end", request_bounds())),
-      per_token_(registry.histogram("vllm:request_time_per_output_token_seconds",
-                                    "Decode time of a request by its tokens", itl_bounds())),
-      queue_(registry.histogram("vllm:request_queue_time_seconds", "Time in the waiting queue",
-                                request_bounds())),
-      prefill_(registry.histogram("vllm:request_prefill_time_seconds", "Time in prefill",
-                                  request_bounds())),
-      decode_(registry.histogram("vllm:request_decode_time_seconds", "Time in decode",
+      ended(registry.counter("sglang:num_requests_total", "Ended generations, whatever the end")),
+      aborted(registry.counter("sglang:num_aborted_requests_total",
+                               "Generations that were cancelled or ran into their deadline")),
+      preemptions(registry.counter("vllm:num_preemptions_total",
+                                   "Times that a request gave way to others and was run again")) {
+  registry.alias("sglang:prompt_tokens_total", "vllm:prompt_tokens_total");
+  registry.alias("sglang:generation_tokens_total", "vllm:generation_tokens_total");
+  registry.alias("sglang:cached_tokens_total", "vllm:prompt_tokens_cached_total",
+                 {{"source", "device"}});
+  registry.alias("vllm:prefix_cache_queries_total", "vllm:prompt_tokens_total");
+  registry.alias("vllm:prefix_cache_hits_total", "vllm:prompt_tokens_cached_total");
+  registry.gauge("sglang:cache_hit_rate", "Share of all prompt tokens that the prefix index had",
+                 [&all = prompt_tokens, &hits = cached_tokens] {
+                   const auto tokens = static_cast<double>(all.value());
+                   return tokens > 0 ? static_cast<double>(hits.value()) / tokens : 0.0;
+                 });
+}
+
+ApiMetrics::Times::Times(telemetry::Registry& registry)
+    : first_token(registry.histogram("vllm:time_to_first_token_seconds",
+                                     "Arrival of the request to its first token", ttft_bounds())),
+      next_token(registry.histogram("vllm:inter_token_latency_seconds",
+                                    "Time between two tokens of one request", itl_bounds())),
+      whole(registry.histogram("vllm:e2e_request_latency_seconds",
+                               "Arrival of the request to its end", request_bounds())),
+      per_token(registry.histogram("vllm:request_time_per_output_token_seconds",
+                                   "Decode time of a request by its tokens", itl_bounds())),
+      queue(registry.histogram("vllm:request_queue_time_seconds", "Time in the waiting queue",
+                               request_bounds())),
+      prefill(registry.histogram("vllm:request_prefill_time_seconds", "Time in prefill",
                                  request_bounds())),
-      prompt_sizes_(registry.histogram("vllm:request_prompt_tokens", "Prompt tokens by request",
-                                       token_bounds())),
-      generation_sizes_(registry.histogram("vllm:request_generation_tokens",
-                                           "Generated tokens by request", token_bounds())),
-      max_tokens_(registry.histogram("vllm:request_params_max_tokens",
-                                     "Most tokens a request may generate", token_bounds())) {
+      decode(registry.histogram("vllm:request_decode_time_seconds", "Time in decode",
+                                request_bounds())),
+      inference(registry.histogram("vllm:request_inference_time_seconds",
+                                   "Time in prefill and decode together", request_bounds())) {
+  registry.alias("sglang:time_to_first_token_seconds", "vllm:time_to_first_token_seconds");
+  registry.alias("sglang:inter_token_latency_seconds", "vllm:inter_token_latency_seconds");
+  registry.alias("vllm:time_per_output_token_seconds", "vllm:inter_token_latency_seconds");
+  registry.alias("sglang:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds");
+  registry.alias("sglang:time_per_output_token_seconds",
+                 "vllm:request_time_per_output_token_seconds");
+  registry.alias("sglang:queue_time_seconds", "vllm:request_queue_time_seconds");
+  const char* stages = "sglang:per_stage_req_latency_seconds";
+  registry.alias(stages, "vllm:request_queue_time_seconds", {{"stage", "queue"}});
+  registry.alias(stages, "vllm:request_prefill_time_seconds", {{"stage", "prefill"}});
+  registry.alias(stages, "vllm:request_decode_time_seconds", {{"stage", "decode"}});
+}
+
+ApiMetrics::Shapes::Shapes(telemetry::Registry& registry, int32_t context_tokens)
+    : prompt(registry.histogram("vllm:request_prompt_tokens", "Prompt tokens by request",
+                                token_bounds(context_tokens))),
+      generation(registry.histogram("vllm:request_generation_tokens", "Generated tokens by request",
+                                    token_bounds(context_tokens))),
+      max_tokens(registry.histogram("vllm:request_params_max_tokens",
+                                    "Most tokens a request may generate",
+                                    token_bounds(context_tokens))),
+      choices(registry.histogram("vllm:request_params_n", "Choices that a request asked for",
+                                 {1, 2, 5, 10, 20})) {
+  registry.alias("sglang:prompt_tokens_histogram", "vllm:request_prompt_tokens");
+  registry.alias("sglang:generation_tokens_histogram", "vllm:request_generation_tokens");
+}
+
+ApiMetrics::ApiMetrics(telemetry::Registry& registry, const wire::Generator& generator)
+    : counts_(registry), times_(registry), shapes_(registry, generator.limits().context_tokens) {
+  register_labelled(registry);
+  register_gauges(registry, generator);
+}
+
+void ApiMetrics::register_labelled(telemetry::Registry& registry) {
   for (size_t route = 0; route < kRouteCount; ++route) {
     const auto id = static_cast<RouteId>(route);
     for (const int status : kStatuses) {
@@ -94,20 +202,15 @@ ApiMetrics::ApiMetrics(telemetry::Registry& registry, const wire::Generator& gen
     }
   }
   for (const std::string_view reason : kFinishedReasons) {
-    reasons_[reason] = &registry.counter("vllm:request_success_total", "Ended requests by reason",
+    reasons_[reason] = &registry.counter("vllm:request_success_total",
+                                         "Ended generations by reason; n of them for one request",
                                          {{"finished_reason", std::string(reason)}});
   }
-  const auto gauge = [&](const char* vllm, const char* sglang, const char* help, auto read) {
-    const auto now = [&generator, read] { return read(generator.status()); };
-    registry.gauge(vllm, help, now);
-    registry.gauge(sglang, help, now);
-  };
-  gauge("vllm:num_requests_running", "sglang:num_running_reqs", "Requests decoding or in prefill",
-        [](const wire::GeneratorStatus& s) { return static_cast<double>(s.running); });
-  gauge("vllm:num_requests_waiting", "sglang:num_queue_reqs", "Requests waiting",
-        [](const wire::GeneratorStatus& s) { return static_cast<double>(s.waiting); });
-  gauge("vllm:kv_cache_usage_perc", "sglang:token_usage", "Share of the cache in use, 0 to 1",
-        busy_share);
+  for (size_t cause = 0; cause < kCancelCauseCount; ++cause) {
+    causes_[cause] = &registry.counter(
+        "bulkhead_requests_cancelled_total", "Generations that ended before their time, by cause",
+        {{"cause", std::string(to_string(static_cast<CancelCause>(cause)))}});
+  }
 }
 
 void ApiMetrics::count_response(RouteId route, int status) {
@@ -116,30 +219,40 @@ void ApiMetrics::count_response(RouteId route, int status) {
   found->second->add();
 }
 
+void ApiMetrics::accepted(int64_t choices) {
+  shapes_.choices.observe(static_cast<double>(choices));
+}
+
 void ApiMetrics::first_token(base::Nanoseconds since_arrival) {
-  ttft_.observe(base::to_seconds(since_arrival));
+  times_.first_token.observe(base::to_seconds(since_arrival));
 }
 
 void ApiMetrics::next_token(base::Nanoseconds since_previous) {
-  itl_.observe(base::to_seconds(since_previous));
+  times_.next_token.observe(base::to_seconds(since_previous));
 }
+
+void ApiMetrics::cancelled(CancelCause cause) { causes_[static_cast<size_t>(cause)]->add(); }
 
 void ApiMetrics::finished(std::string_view reason, const wire::FinishEvent& event,
                           const Usage& usage, base::Nanoseconds since_arrival, int32_t max_tokens) {
-  const auto count = [](int32_t tokens) { return static_cast<uint64_t>(std::max(tokens, 0)); };
+  const auto count = [](int32_t n) { return static_cast<uint64_t>(std::max(n, 0)); };
   reasons_.at(reason)->add();
-  prompt_tokens_.add(count(usage.prompt_tokens));
-  cached_tokens_.add(count(usage.cached_tokens));
-  generation_tokens_.add(count(usage.completion_tokens));
-  prompt_sizes_.observe(usage.prompt_tokens);
-  generation_sizes_.observe(usage.completion_tokens);
-  max_tokens_.observe(max_tokens);
-  e2e_.observe(base::to_seconds(since_arrival));
-  queue_.observe(base::to_seconds(event.queue_time));
-  prefill_.observe(base::to_seconds(event.prefill_time));
-  decode_.observe(base::to_seconds(event.decode_time));
+  counts_.ended.add();
+  if (reason == "abort" || reason == "deadline") counts_.aborted.add();
+  counts_.prompt_tokens.add(count(usage.prompt_tokens));
+  counts_.cached_tokens.add(count(usage.cached_tokens));
+  counts_.generation_tokens.add(count(usage.completion_tokens));
+  counts_.preemptions.add(count(event.preemptions));
+  shapes_.prompt.observe(usage.prompt_tokens);
+  shapes_.generation.observe(usage.completion_tokens);
+  shapes_.max_tokens.observe(max_tokens);
+  times_.whole.observe(base::to_seconds(since_arrival));
+  times_.queue.observe(base::to_seconds(event.queue_time));
+  times_.prefill.observe(base::to_seconds(event.prefill_time));
+  times_.decode.observe(base::to_seconds(event.decode_time));
+  times_.inference.observe(base::to_seconds(event.prefill_time + event.decode_time));
   if (usage.completion_tokens > 1) {
-    per_token_.observe(base::to_seconds(event.decode_time) / (usage.completion_tokens - 1));
+    times_.per_token.observe(base::to_seconds(event.decode_time) / (usage.completion_tokens - 1));
   }
 }
 

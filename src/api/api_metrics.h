@@ -2,7 +2,8 @@
 //
 // Threads: constructed at start; recording from the I/O thread. Invariants: every figure about a
 // generation is taken once, from its terminal record, so sums over finish reasons agree between
-// counters and histograms; gauges are read from the generator at scrape time.
+// counters and histograms; gauges are read from the generator at scrape time; a metric with two
+// names is recorded once. docs/metrics.md lists every name.
 #pragma once
 
 #include <array>
@@ -17,13 +18,29 @@
 
 namespace bulkhead::api {
 
-enum class RouteId { kChat, kCompletions, kModels, kHealth, kMetrics, kVersion, kOther };
-inline constexpr size_t kRouteCount = 7;
+// Endpoints as answers are counted: one label value for each group.
+enum class RouteId {
+  kChat,
+  kCompletions,
+  kText,
+  kModels,
+  kHealth,
+  kMetrics,
+  kFacts,
+  kControl,
+  kOther
+};
+inline constexpr size_t kRouteCount = 9;
 std::string_view to_string(RouteId route);
 
 // Label values of finished_reason.
 inline constexpr std::array<std::string_view, 5> kFinishedReasons = {"stop", "length", "abort",
                                                                      "deadline", "error"};
+
+// Why a generation ended before its time.
+enum class CancelCause { kDisconnect, kAbortRequest, kSlowReader, kDeadline, kShutdown };
+inline constexpr size_t kCancelCauseCount = 5;
+std::string_view to_string(CancelCause cause);
 
 class ApiMetrics {
  public:
@@ -32,28 +49,52 @@ class ApiMetrics {
 
   // One answer left, or (499) its client did before.
   void count_response(RouteId route, int status);
+  // A request for text was accepted, with so many choices.
+  void accepted(int64_t choices);
   void first_token(base::Nanoseconds since_arrival);
   void next_token(base::Nanoseconds since_previous);
+  void cancelled(CancelCause cause);
   // `reason` is one of kFinishedReasons.
   void finished(std::string_view reason, const wire::FinishEvent& event, const Usage& usage,
                 base::Nanoseconds since_arrival, int32_t max_tokens);
 
  private:
+  // Families of metrics, so that each is registered in one place.
+  struct Counts {
+    explicit Counts(telemetry::Registry& registry);
+    telemetry::Counter& prompt_tokens;
+    telemetry::Counter& cached_tokens;
+    telemetry::Counter& generation_tokens;
+    telemetry::Counter& ended;
+    telemetry::Counter& aborted;
+    telemetry::Counter& preemptions;
+  };
+  struct Times {
+    explicit Times(telemetry::Registry& registry);
+    telemetry::Histogram& first_token;
+    telemetry::Histogram& next_token;
+    telemetry::Histogram& whole;
+    telemetry::Histogram& per_token;
+    telemetry::Histogram& queue;
+    telemetry::Histogram& prefill;
+    telemetry::Histogram& decode;
+    telemetry::Histogram& inference;
+  };
+  struct Shapes {
+    Shapes(telemetry::Registry& registry, int32_t context_tokens);
+    telemetry::Histogram& prompt;
+    telemetry::Histogram& generation;
+    telemetry::Histogram& max_tokens;
+    telemetry::Histogram& choices;
+  };
+  void register_labelled(telemetry::Registry& registry);
+
   std::map<std::pair<RouteId, int>, telemetry::Counter*> responses_;
   std::map<std::string_view, telemetry::Counter*> reasons_;
-  telemetry::Counter& prompt_tokens_;
-  telemetry::Counter& cached_tokens_;
-  telemetry::Counter& generation_tokens_;
-  telemetry::Histogram& ttft_;
-  telemetry::Histogram& itl_;
-  telemetry::Histogram& e2e_;
-  telemetry::Histogram& per_token_;
-  telemetry::Histogram& queue_;
-  telemetry::Histogram& prefill_;
-  telemetry::Histogram& decode_;
-  telemetry::Histogram& prompt_sizes_;
-  telemetry::Histogram& generation_sizes_;
-  telemetry::Histogram& max_tokens_;
+  std::array<telemetry::Counter*, kCancelCauseCount> causes_{};
+  Counts counts_;
+  Times times_;
+  Shapes shapes_;
 };
 
 }  // namespace bulkhead::api

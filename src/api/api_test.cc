@@ -144,6 +144,7 @@ TEST(Api, FieldErrorsNameTheFieldAndTheLimit) {
   expect_error(*world.post("/v1/completions", "{"), 400, "invalid_json");
 }
 
+// C171
 TEST(Api, TheNextRequestWorksAfterEveryKindOfRefusal) {
   ApiWorld world;
   for (const char* body : {"", "{", "[]", R"({"prompt":[-1]})", R"({"prompt":[2147483648]})",
@@ -191,6 +192,7 @@ TEST(Api, TheChatTemplateMayRefuseAConversation) {
                400, "invalid_value", "messages");
 }
 
+// C201
 TEST(Api, HealthMeansProgress) {
   ApiWorld world;
   EXPECT_EQ(world.get("/health")->sent->status, 200);
@@ -233,6 +235,80 @@ TEST(Api, MetricsCarryBothSpellingsOfTheGaugesAndCountAnswers) {
        }) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
   }
+}
+
+TEST(Api, CachedPagesDoNotCountAsUse) {
+  ApiWorld world;
+  world.generator.status_.pages_total = 8;
+  world.generator.status_.pages_free = 1;
+  world.generator.status_.pages_cached = 5;
+  const std::string text = world.get("/metrics")->sent->body;
+  for (const char* line : {
+           "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",
+           "sglang:num_used_tokens{model_name=\"tiny\"} 1024",
+           "sglang:max_total_num_tokens{model_name=\"tiny\"} 4096",
+           "bulkhead_kv_pages{model_name=\"tiny\",state=\"free\"} 1",
+           "bulkhead_kv_pages{model_name=\"tiny\",state=\"cached\"} 5",
+           "bulkhead_kv_pages{model_name=\"tiny\",state=\"used\"} 2",
+       }) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
+TEST(Api, AnEndedRequestIsCountedUnderBothNamesAndLoggedOnce) {
+  ApiWorld world;
+  world.post("/v1/completions", R"({"prompt":"secret words"})", {{"X-Request-Id", "job-7"}});
+  auto& running = world.generator.last();
+  world.clock.advance(std::chrono::milliseconds(700));
+  world.generator.text(running, "answer");
+  world.generator.finish(running, wire::FinishReason::kStop);
+  world.pump();
+  const std::string text = world.get("/metrics")->sent->body;
+  for (const char* line : {
+           "vllm:request_success_total{model_name=\"tiny\",finished_reason=\"stop\"} 1",
+           "sglang:num_requests_total{model_name=\"tiny\"} 1",
+           "sglang:num_aborted_requests_total{model_name=\"tiny\"} 0",
+           "vllm:prompt_tokens_total{model_name=\"tiny\"} 10",
+           "sglang:prompt_tokens_total{model_name=\"tiny\"} 10",
+           "vllm:prefix_cache_queries_total{model_name=\"tiny\"} 10",
+           "vllm:prefix_cache_hits_total{model_name=\"tiny\"} 1",
+           "sglang:cached_tokens_total{model_name=\"tiny\",source=\"device\"} 1",
+           "sglang:generation_tokens_total{model_name=\"tiny\"} 6",
+           "vllm:time_to_first_token_seconds_count{model_name=\"tiny\"} 1",
+           "sglang:time_to_first_token_seconds_bucket{model_name=\"tiny\",le=\"0.75\"} 1",
+           "sglang:inter_token_latency_seconds_count{model_name=\"tiny\"} 5",
+           "sglang:e2e_request_latency_seconds_bucket{model_name=\"tiny\",le=\"0.5\"} 0",
+           "vllm:request_inference_time_seconds_count{model_name=\"tiny\"} 1",
+           "sglang:queue_time_seconds_count{model_name=\"tiny\"} 1",
+           "sglang:per_stage_req_latency_seconds_count{model_name=\"tiny\",stage=\"decode\"} 1",
+           "vllm:request_params_n_sum{model_name=\"tiny\"} 1",
+           "sglang:prompt_tokens_histogram_sum{model_name=\"tiny\"} 10",
+           "vllm:request_generation_tokens_bucket{model_name=\"tiny\",le=\"500\"} 1",
+       }) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+  EXPECT_EQ(text.find("le=\"1000\""), std::string::npos) << "no request has more than 512 tokens";
+  const std::string log = world.log.str();
+  const size_t at = log.find(
+      "request ended request_id=job-7 route=/v1/completions status=200 "
+      "reason=stop prompt_tokens=10 cached_tokens=1 completion_tokens=6");
+  EXPECT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find("job-7", at + 40), std::string::npos) << "one line";
+  EXPECT_EQ(log.find("secret"), std::string::npos);
+  EXPECT_EQ(log.find("answer"), std::string::npos);
+}
+
+TEST(Api, RefusalsOfTextAreLoggedWithTheirStatusAndOtherAnswersAreNot) {
+  ApiWorld world;
+  world.post("/v1/completions", R"({"prompt":"secret","temperature":9})",
+             {{"X-Request-Id", "job-8"}});
+  world.get("/version");
+  const std::string log = world.log.str();
+  EXPECT_NE(log.find("request refused request_id=job-8 route=/v1/completions status=400"),
+            std::string::npos)
+      << log;
+  EXPECT_EQ(log.find("secret"), std::string::npos);
+  EXPECT_EQ(log.find("/server_info"), std::string::npos);
 }
 
 TEST(Api, TheVersionIsTold) {

@@ -1,5 +1,7 @@
 #include "api/errors.h"
 
+#include <fmt/format.h>
+
 #include "base/json_writer.h"
 
 namespace bulkhead::api {
@@ -9,11 +11,6 @@ constexpr std::string_view kInvalidRequest = "invalid_request_error";
 
 ApiError retriable(int status, std::string_view type, std::string_view code, std::string message) {
   return ApiError{status, type, code, std::move(message), {}, true};
-}
-
-ApiError draining() {
-  return retriable(503, "overloaded_error", "draining",
-                   "the server is shutting down and takes no new requests; try another one");
 }
 
 }  // namespace
@@ -40,6 +37,34 @@ ApiError unsupported_parameter(std::string param, std::string message) {
 
 ApiError context_overflow(std::string message) {
   return invalid_request("context_length_exceeded", {}, std::move(message));
+}
+
+ApiError too_large(std::string param, std::string message) {
+  return ApiError{413,  kInvalidRequest, "request_too_large", std::move(message), std::move(param),
+                  false};
+}
+
+ApiError draining() {
+  return retriable(503, "overloaded_error", "draining",
+                   "the server is shutting down and takes no new requests; try another one");
+}
+
+ApiError model_not_found(std::string_view served, std::string param) {
+  return ApiError{404,
+                  "not_found_error",
+                  "model_not_found",
+                  fmt::format("this server serves the model '{}' only", served),
+                  std::move(param),
+                  false};
+}
+
+ApiError not_implemented(std::string message) {
+  return ApiError{501, kInvalidRequest, "not_implemented", std::move(message), {}, false};
+}
+
+ApiError model_loading() {
+  return retriable(503, "server_error", "model_loading",
+                   "the model is loading; try again in a moment");
 }
 
 ApiError internal_error() {
@@ -103,10 +128,12 @@ http::Response error_response(const ApiError& error, std::string_view request_id
   response.status = error.status;
   if (error.retriable) {
     response.headers.push_back({"Retry-After", "1"});
+    response.headers.push_back({"retry-after-ms", "1000"});
     response.headers.push_back({"x-should-retry", "true"});
+  } else if (error.status == 408 || error.status >= 500) {
+    // Clients retry these by themselves, but the same request would end the same way.
+    response.headers.push_back({"x-should-retry", "false"});
   }
-  // Clients retry 408 by themselves, but the same request would run into the same deadline.
-  if (error.status == 408) response.headers.push_back({"x-should-retry", "false"});
   if (error.status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   response.body = error_body(error, request_id);
   return response;

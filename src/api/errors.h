@@ -33,7 +33,13 @@ ApiError invalid_value(std::string param, std::string message);
 ApiError missing_parameter(std::string param, std::string message);
 ApiError unsupported_parameter(std::string param, std::string message);
 ApiError context_overflow(std::string message);
+ApiError too_large(std::string param, std::string message);
 ApiError internal_error();
+ApiError draining();
+ApiError model_not_found(std::string_view served, std::string param);
+ApiError not_implemented(std::string message);
+// The first moments: the port answers, the model does not yet.
+ApiError model_loading();
 
 // A refusal of Generator::submit.
 ApiError from_submit(const base::Error& error);
@@ -41,7 +47,7 @@ ApiError from_submit(const base::Error& error);
 ApiError from_finish(const wire::FinishEvent& event);
 
 std::string error_body(const ApiError& error, std::string_view request_id);
-// With Retry-After and x-should-retry where the error is retriable.
+// With Retry-After, retry-after-ms and x-should-retry where they help.
 http::Response error_response(const ApiError& error, std::string_view request_id);
 
 }  // namespace bulkhead::api

@@ -10,6 +10,7 @@
 #include "api/test_doubles.h"
 #include "http/client.h"
 #include "http/server.h"
+#include "http/test_server.h"
 
 namespace bulkhead::api {
 namespace {
@@ -20,7 +21,9 @@ using testing::ByteTokenizer;
 class EchoGenerator final : public wire::Generator {
  public:
   EchoGenerator() {
-    limits_.context_tokens = 4096;
+    limits_.context_tokens = 1 << 20;
+    limits_.running_max = 64;
+    limits_.queued_max = 64;
     limits_.vocabulary_size = ByteTokenizer::kSize;
     thread_ = std::thread([this] { run(); });
   }
@@ -45,6 +48,8 @@ class EchoGenerator final : public wire::Generator {
     return {};
   }
   void flush_cache() override {}
+  // From now on prompts come back over and over, a little slower, until max_tokens.
+  void repeat() { repeats_.store(true); }
   void cancel(wire::RequestId id) override {
     std::lock_guard lock(mutex_);
     for (Sequence& one : running_) one.cancelled = one.cancelled || one.request.id == id;
@@ -64,6 +69,7 @@ class EchoGenerator final : public wire::Generator {
         std::lock_guard lock(mutex_);
         std::erase_if(running_, [this](Sequence& one) { return step(one); });
       }
+      if (repeats_.load()) std::this_thread::sleep_for(std::chrono::microseconds(200));
       std::this_thread::yield();
     }
   }
@@ -71,12 +77,12 @@ class EchoGenerator final : public wire::Generator {
   // True when the sequence has ended.
   bool step(Sequence& one) {
     const auto& prompt = one.request.prompt;
-    const bool ended =
-        one.emitted == prompt.size() || one.emitted == static_cast<size_t>(one.request.max_tokens);
+    const bool whole = !repeats_.load() && one.emitted == prompt.size();
+    const bool ended = whole || one.emitted == static_cast<size_t>(one.request.max_tokens);
     if (!one.cancelled && !ended) {
       wire::TokenEvent event;
       event.id = one.request.id;
-      event.token = prompt[one.emitted++];
+      event.token = prompt[one.emitted++ % prompt.size()];
       one.sink->on_token(std::move(event));
       return false;
     }
@@ -93,6 +99,7 @@ class EchoGenerator final : public wire::Generator {
   wire::GenerateLimits limits_;
   std::atomic<wire::RequestId> last_id_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> repeats_{false};
   mutable std::mutex mutex_;
   std::vector<Sequence> running_;
   std::thread thread_;
@@ -100,7 +107,7 @@ class EchoGenerator final : public wire::Generator {
 
 class Loopback : public ::testing::Test {
  protected:
-  Loopback() {
+  explicit Loopback(uint64_t backlog_bytes = 1u << 20) {
     ModelCard card;
     card.id = "echo";
     card.defaults.eos_ids = {ByteTokenizer::kEnd};
@@ -114,6 +121,7 @@ class Loopback : public ::testing::Test {
     api_.emplace(std::move(deps), std::move(card), ApiOptions{});
     http::ServerOptions options;
     options.port = 0;
+    options.stream_backlog_bytes_max = backlog_bytes;
     auto listening = http::Server::listen(options, api_->handler(), logger_);
     BH_CHECK(listening.ok(), "a loopback port is free");
     server_ = std::move(listening).value();
@@ -197,6 +205,32 @@ TEST_F(Loopback, EveryClientGetsItsOwnAnswerWhileOthersLeave) {
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(right.load(), 12 * 4);
   while (generator_.status().running > 0) std::this_thread::yield();
+}
+
+// So little that a client that does not read is felt soon.
+class SmallBacklog : public Loopback {
+ protected:
+  SmallBacklog() : Loopback(16u << 10) {}
+};
+
+TEST_F(SmallBacklog, AClientTooSlowToReadIsCutOffAndItsGenerationCancelled) {
+  using http::testing_support::eventually;
+  generator_.repeat();
+  const std::string body = R"({"stream":true,"max_tokens":1000000,"prompt":"over and over"})";
+  http::testing_support::RawClient client(server_->port(), 4096);
+  ASSERT_TRUE(
+      client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                  "Content-Length: " +
+                  std::to_string(body.size()) + "\r\n\r\n" + body));
+  ASSERT_TRUE(client.read_until("data: ")) << "it streams";
+  const auto cancelled = [this](const std::string& cause, int times) {
+    const std::string sample = "bulkhead_requests_cancelled_total{cause=\"" + cause + "\"} ";
+    return registry_.expose().find(sample + std::to_string(times)) != std::string::npos;
+  };
+  EXPECT_TRUE(eventually([&] { return cancelled("slow_reader", 1); }));
+  EXPECT_TRUE(cancelled("disconnect", 0));
+  EXPECT_TRUE(eventually([&] { return generator_.status().running == 0; }));
+  EXPECT_TRUE(eventually([&] { return server_->open_connections() == 0; }));
 }
 
 TEST_F(Loopback, ErrorsOfTheHttpLayerAndOfTheApiBothReachTheClient) {

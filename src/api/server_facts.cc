@@ -1,8 +1,33 @@
 #include "api/server_facts.h"
 
+#include "api/request/generation_plan.h"
 #include "base/json_writer.h"
 
 namespace bulkhead::api {
+namespace {
+
+http::Response json_response(base::JsonWriter json) {
+  http::Response response;
+  response.body = std::move(json).take();
+  return response;
+}
+
+// Members of an open object.
+void write_load(base::JsonWriter& json, const FactSources& from) {
+  const wire::GeneratorStatus& status = from.status;
+  const int32_t used = status.pages_total - status.pages_free - status.pages_cached;
+  json.key("num_running_reqs").value(status.running);
+  json.key("num_waiting_reqs").value(status.waiting);
+  json.key("num_used_tokens").value(int64_t{used} * from.options.engine.page_tokens);
+  json.key("max_total_num_tokens").value(from.limits.cache_tokens);
+  json.key("token_usage")
+      .value(status.pages_total > 0 ? static_cast<double>(used) / status.pages_total : 0.0);
+  json.key("pages_free").value(status.pages_free);
+  json.key("pages_cached").value(status.pages_cached);
+  json.key("draining").value(status.draining);
+}
+
+}  // namespace
 
 Health health_of(const wire::GeneratorStatus& status, base::Nanoseconds now,
                  std::chrono::seconds stall_after) {
@@ -38,9 +63,90 @@ http::Response health_response(Health health) {
 http::Response version_response(const std::string& version) {
   base::JsonWriter json;
   json.begin_object().key("version").value(version).end_object();
-  http::Response response;
-  response.body = std::move(json).take();
+  return json_response(std::move(json));
+}
+
+http::Response startup_response(const StartupState& state) {
+  base::JsonWriter json;
+  json.begin_object();
+  json.key("phase").value(state.phase);
+  json.key("done_bytes").value(state.done_bytes);
+  json.key("total_bytes").value(state.total_bytes);
+  json.key("eta_s").value(state.eta_seconds);
+  json.end_object();
+  http::Response response = json_response(std::move(json));
+  if (state.phase != "ready") {
+    response.status = 503;
+    response.headers.push_back({"Retry-After", "1"});
+  }
   return response;
+}
+
+http::Response server_info_response(const FactSources& from) {
+  const EngineFacts& engine = from.options.engine;
+  base::JsonWriter json;
+  json.begin_object();
+  json.key("version").value(from.options.version);
+  json.key("model_path").value(from.model.root);
+  json.key("tokenizer_path").value(from.model.root);
+  json.key("served_model_name").value(from.model.id);
+  json.key("context_length").value(context_limit(from.limits));
+  json.key("max_total_num_tokens").value(from.limits.cache_tokens);
+  json.key("max_running_requests").value(from.limits.running_max);
+  json.key("max_queued_requests").value(from.limits.queued_max);
+  json.key("page_size").value(engine.page_tokens);
+  json.key("chunked_prefill_size").value(engine.prefill_chunk_tokens);
+  json.key("kv_cache_dtype").value(engine.cache_dtype);
+  json.key("isa").value(engine.isa);
+  json.key("threads").value(engine.threads);
+  json.key("load_weights_seconds").value(engine.load_seconds);
+  json.key("startup_seconds").value(engine.ready_seconds);
+  json.key("uptime_seconds").value(from.uptime_seconds);
+  // One entry for each data-parallel copy of the model: there is one.
+  json.key("internal_states").begin_array().begin_object();
+  json.key("avg_spec_accept_length").null();
+  write_load(json, from);
+  json.end_object().end_array();
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+http::Response model_info_response(const FactSources& from) {
+  base::JsonWriter json;
+  json.begin_object();
+  json.key("model_path").value(from.model.root);
+  json.key("tokenizer_path").value(from.model.root);
+  json.key("is_generation").value(true);
+  json.key("preferred_sampling_params").null();
+  json.key("served_model_name").value(from.model.id);
+  json.key("max_model_len").value(context_limit(from.limits));
+  json.key("vocab_size").value(from.limits.vocabulary_size);
+  json.key("has_image_understanding").value(false);
+  json.key("has_audio_understanding").value(false);
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+http::Response loads_response(const FactSources& from, int64_t unix_seconds) {
+  base::JsonWriter json;
+  json.begin_object();
+  json.key("timestamp").value(unix_seconds);
+  json.key("version").value(from.options.version);
+  json.key("dp_rank_count").value(1);
+  json.key("loads").begin_array().begin_object();
+  json.key("dp_rank").value(0);
+  write_load(json, from);
+  json.end_object().end_array();
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+http::Response load_response(const wire::GeneratorStatus& status) {
+  base::JsonWriter json;
+  json.begin_object();
+  json.key("server_load").value(uint64_t{status.running} + status.waiting);
+  json.end_object();
+  return json_response(std::move(json));
 }
 
 }  // namespace bulkhead::api

@@ -197,6 +197,7 @@ TEST(TemplateErrors, RefusesMutationOfClientValues) {
   EXPECT_EQ(code_of("{{ messages[0].update({}) }}"), ErrorCode::kUnsupported);
 }
 
+// C145
 TEST(TemplateLimits, BoundTheSourceAndItsNesting) {
   EXPECT_EQ(code_of(std::string(2u << 20, 'x')), ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of(repeated("{% if true %}", 5500) + repeated("{% endif %}", 5500)),
@@ -217,6 +218,7 @@ TEST(TemplateLimits, LongFlatChainsAreNotNesting) {
             "x");
 }
 
+// C148
 TEST(TemplateLimits, BoundStepsInNestedLoops) {
   EXPECT_EQ(code_of("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}"
                     "{% endfor %}"),
@@ -224,6 +226,7 @@ TEST(TemplateLimits, BoundStepsInNestedLoops) {
   EXPECT_EQ(code_of("{{ range(10 ** 9) }}"), ErrorCode::kUnsupported);
 }
 
+// C148
 TEST(TemplateLimits, BoundRecursionOfMacrosAndLoops) {
   EXPECT_EQ(code_of("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
             ErrorCode::kResourceExhausted);
@@ -241,6 +244,7 @@ TEST(TemplateLimits, BoundRecursionOfMacrosAndLoops) {
             ErrorCode::kResourceExhausted);
 }
 
+// C148
 TEST(TemplateLimits, BoundEveryStringOnTheWay) {
   for (const char* expression :
        {"'x' * 10 ** 9", "'x' * 10 ** 30", "[1] * 10 ** 9",

@@ -143,6 +143,7 @@ TEST(DecodePool, AbortsRunningAndArrivingSequencesAlike) {
   EXPECT_TRUE(kv::validate_idle(bench.pool->snapshot()).empty());
 }
 
+// C176
 TEST(DecodePool, NonFiniteLogitsEndOnlyTheirOwnSequence) {
   Bench bench;
   bench.decoder.set_script([](auto prompt, auto generated) {

@@ -58,13 +58,5 @@ TEST(Settle, AnErrorEndsTheSequence) {
   EXPECT_EQ(events.take(), (Lines{"4: end error"}));
 }
 
-TEST(SequenceState, HasRoomForTheWholeAnswer) {
-  Sequence sequence = make_sequence(500);
-  const wire::TokenId* data = sequence.state.tokens.data();
-  EventTrace events;
-  for (int i = 0; i < 500; ++i) settle(sequence, token(i), events);
-  EXPECT_EQ(sequence.state.tokens.data(), data);
-}
-
 }  // namespace
 }  // namespace bulkhead::engine

@@ -59,6 +59,7 @@ bool Exchange::write(std::string_view piece) {
     // keeps up.
     if (pending_.size() + in_flight_bytes_ >= options_.backlog_bytes_max) {
       cut_off_locked();
+      too_slow_ = true;
       accepted = false;
     } else if (options_.http_1_0) {
       pending_ += piece;
@@ -164,6 +165,16 @@ void Exchange::client_gone() {
     callback = std::exchange(abort_callback_, nullptr);
   }
   if (callback) mailbox_->run_contained(callback, "an abort callback failed");
+}
+
+bool Exchange::too_slow() const {
+  const std::lock_guard lock(mutex_);
+  return too_slow_;
+}
+
+void Exchange::write_stalled() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == ExchangePhase::kStreaming) too_slow_ = true;
 }
 
 void Exchange::close_after() {

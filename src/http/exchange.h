@@ -53,6 +53,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool write(std::string_view piece);
   void finish();
   void on_abort(std::function<void()> callback);
+  bool too_slow() const;
   // The last reference to the writer is gone, or the handler threw: a 500, or a broken stream.
   void abandon();
 
@@ -62,6 +63,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void output_sent(size_t bytes);
   // The client is gone: drops output and runs the abort callback if the response was not complete.
   void client_gone();
+  // A write has made no progress for too long: what ends it is the client's slowness.
+  void write_stalled();
   // This response is to be the last on its connection.
   void close_after();
   bool must_close() const;
@@ -89,6 +92,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   uint64_t in_flight_bytes_ = 0;  // taken, not yet accepted by the kernel
   bool close_after_ = false;
   bool abandoned_ = false;  // calls that follow are ignored
+  bool too_slow_ = false;
   std::function<void()> abort_callback_;
   bool notified_ = false;  // a delivery is on its way
 };
@@ -108,6 +112,7 @@ class ExchangeWriter final : public ResponseWriter {
   void on_abort(std::function<void()> callback) override {
     exchange_->on_abort(std::move(callback));
   }
+  bool too_slow() const override { return exchange_->too_slow(); }
 
  private:
   const std::shared_ptr<Exchange> exchange_;

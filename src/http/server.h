@@ -65,6 +65,8 @@ class ResponseWriter {
   // called at once if that has happened already. Not called after a complete response. Hold the
   // writer weakly in it: a writer owned by its own callback is never dropped.
   virtual void on_abort(std::function<void()> callback) = 0;
+  // True once the client was cut off because it did not read what it was sent.
+  virtual bool too_slow() const { return false; }
 };
 
 using Handler = std::function<void(Request request, std::shared_ptr<ResponseWriter> writer)>;

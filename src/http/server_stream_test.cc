@@ -187,6 +187,7 @@ TEST(ServerStream, AnswersHeadWithTheHeadOfTheStream) {
   EXPECT_EQ(client.buffered(), "");
 }
 
+// C186, C193
 TEST(ServerStream, CutsOffAReaderThatTakesNothing) {
   ServerOptions options;
   options.stream_backlog_bytes_max = 100'000;
@@ -198,6 +199,7 @@ TEST(ServerStream, CutsOffAReaderThatTakesNothing) {
     const std::string event = sse_event(std::string(1000, 'x'));
     while (writer.write(event)) written += event.size();
     EXPECT_FALSE(writer.write("once cut off, always cut off"));
+    EXPECT_TRUE(writer.too_slow());
     writer.finish();
   });
   TestServer server(threads.handler(), options);
@@ -256,6 +258,40 @@ TEST(ServerStream, EndsAWriteThatMakesNoProgress) {
   EXPECT_TRUE(server.becomes_idle());
 }
 
+// Starts a stream for one client, lets `leave` act on it, and says whether the client was too slow.
+bool ends_as_too_slow(ServerOptions options, const std::function<void(RawClient&)>& leave) {
+  std::atomic<int> ends{0};
+  std::atomic<bool> slow{false};
+  std::vector<std::shared_ptr<ResponseWriter>> kept;  // I/O thread
+  TestServer server(
+      [&](const Request&, const std::shared_ptr<ResponseWriter>& writer) {
+        kept.push_back(writer);
+        writer->on_abort([&] {
+          slow = kept.back()->too_slow();
+          ++ends;
+        });
+        writer->start_stream(event_stream());
+        EXPECT_TRUE(writer->write(std::string(30'000'000, 'x')));
+      },
+      options);
+  RawClient client(server.port(), 4096);
+  client.send(get("/"));
+  leave(client);
+  EXPECT_TRUE(eventually([&] { return ends == 1; }));
+  return slow;
+}
+
+TEST(ServerStream, TellsAStalledReaderFromOneThatLeft) {
+  ServerOptions impatient;
+  impatient.write_timeout = 1s;
+  EXPECT_TRUE(ends_as_too_slow(impatient, [](RawClient&) {}));
+  EXPECT_FALSE(ends_as_too_slow({}, [](RawClient& client) {
+    EXPECT_TRUE(client.read_some());
+    client.reset();
+  }));
+}
+
+// C193
 TEST(ServerStream, LeavesOtherStreamsAloneWhenSomeReadersStall) {
   ServerOptions options;
   options.stream_backlog_bytes_max = 200'000;

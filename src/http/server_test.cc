@@ -230,6 +230,7 @@ TEST(Server, AnswersForAHandlerThatDropsItsWriter) {
   EXPECT_EQ(client.request(get("/")).status, 500);
 }
 
+// C187
 TEST(Server, CallsOnAbortWhenAWaitingClientLeaves) {
   Desk desk;
   TestServer server(desk.handler());

@@ -282,6 +282,7 @@ void Session::on_timeout() {
                               : "the request header did not arrive in time"});
     return;
   }
+  if (state_ == State::kHandling) exchange_->write_stalled();
   close(state_ == State::kHandling);
 }
 

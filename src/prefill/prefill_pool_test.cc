@@ -89,6 +89,7 @@ TEST(PrefillPool, NeverAsksForMoreLogitsRowsThanTheModelGives) {
   EXPECT_EQ(bench.step().size(), 4u);
 }
 
+// C088
 TEST(PrefillPool, ARequestForOneTokenNeverReachesDecode) {
   Bench bench;
   ASSERT_TRUE(bench.admit(5, 1, 0));

@@ -14,6 +14,16 @@ std::string line(std::string_view name, const std::string& value) {
   return fmt::format("  {:<14}{}\n", name, value);
 }
 
+std::string key_state(const Reach& reach) {
+  std::string api = "no API key is needed";
+  if (reach.keys > 0) {
+    api = fmt::format("{} API key{}, one is needed", reach.keys, reach.keys == 1 ? "" : "s");
+  }
+  if (reach.admin_key) return api + "; an admin key";
+  return api + (reach.keys > 0 ? "; no admin key, so nobody administers"
+                               : "; no admin key, so whoever reaches the port administers");
+}
+
 std::string count(int64_t n) { return format_count(static_cast<uint64_t>(n)); }
 
 }  // namespace
@@ -50,10 +60,10 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
 
 std::string ready_text(const Reach& reach) {
   std::string out;
-  out += line("address",
-              reach.url + "/v1" + (reach.key_needed ? " (API key needed)" : " (no API key)"));
+  out += line("address", reach.url + "/v1");
+  out += line("keys", key_state(reach));
   out += fmt::format("Ready after {:.1f} s. Try:\n", reach.ready_seconds);
-  const std::string key = reach.key_needed ? " -H \"Authorization: Bearer $BULKHEAD_API_KEY\"" : "";
+  const std::string key = reach.keys > 0 ? " -H \"Authorization: Bearer $BULKHEAD_API_KEY\"" : "";
   if (reach.has_chat) {
     out += fmt::format(
         "  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' -d "

@@ -17,7 +17,8 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
 struct Reach {
   std::string url;  // http://127.0.0.1:30000
   std::string model_name;
-  bool key_needed = false;
+  size_t keys = 0;  // API keys there are; 0: none is needed
+  bool admin_key = false;
   bool has_chat = true;  // the model has a chat template
   double ready_seconds = 0;
 };

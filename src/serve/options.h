@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 
@@ -25,15 +26,19 @@ struct ModelOptions {
   uint32_t running_max = 64;    // sequences decoding at once
   uint32_t queued_max = 256;    // requests waiting; beyond: 429
   int32_t prefill_chunk_tokens = 512;
+  bool prefix_cache = true;  // prompts that begin alike share their pages
 };
 
 struct ServeOptions {
   ModelOptions model;
   std::string host = "127.0.0.1";
   uint16_t port = 30000;
-  std::string port_file;          // the bound port is written here once the server is ready
-  std::string served_model_name;  // empty: from the checkpoint
-  std::string api_key;            // empty: none
+  std::string port_file;              // the bound port is written here once the server is ready
+  std::string served_model_name;      // empty: from the checkpoint
+  std::vector<std::string> api_keys;  // empty: none
+  std::string api_key_file;           // more of them, one a line; read again after SIGHUP
+  std::string admin_key;              // empty: none
+  std::chrono::seconds request_timeout{0};  // 0: none
   std::chrono::seconds drain_timeout{30};
   base::LogLevel log_level = base::LogLevel::kInfo;
   base::LogFormat log_format = base::LogFormat::kText;

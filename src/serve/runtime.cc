@@ -58,11 +58,11 @@ base::Result<std::unique_ptr<Runtime>> Runtime::start(
                   device::to_string(plan.isa));
   runtime->index_ = std::make_unique<kv::PrefixIndex>(
       *runtime->pages_, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
-  registry.gauge("sglang:evicted_tokens_total",
-                 "Tokens whose cached pages the prefix index gave up",
-                 [index = runtime->index_.get(), tokens = plan.layout.page_tokens] {
-                   return static_cast<double>(index->evicted_pages()) * tokens;
-                 });
+  registry.counter("sglang:evicted_tokens_total",
+                   "Tokens whose cached pages the prefix index gave up",
+                   [index = runtime->index_.get(), tokens = plan.layout.page_tokens] {
+                     return static_cast<double>(index->evicted_pages()) * tokens;
+                   });
   runtime->wire_pools(plan, registry, logger);
   return runtime;
 }

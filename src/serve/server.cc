@@ -1,23 +1,21 @@
 #include "serve/server.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
 
 #include "api/api.h"
-#include "base/json_writer.h"
 #include "http/server.h"
 #include "serve/banner.h"
+#include "serve/key_file.h"
+#include "serve/loading_gate.h"
 #include "serve/plan.h"
 #include "serve/progress.h"
 #include "serve/runtime.h"
+#include "serve/signals.h"
 #include "serve/text_loading.h"
 
 namespace bulkhead::serve {
@@ -29,68 +27,35 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
-base::Status check_exposure(const ServeOptions& options) {
-  if (is_loopback(options.host) || !options.api_key.empty()) return {};
+void warn_of_open_file(const Keys& keys, base::Logger& logger) {
+  if (!keys.file_open_to_others) return;
+  logger.warning("every user of this machine can read the key file; chmod it to 600");
+}
+
+base::Status check_exposure(const ServeOptions& options, const Keys& keys) {
+  if (is_loopback(options.host) || !keys.api.empty()) return {};
   return base::invalid_argument(
       "--host", fmt::format("--host {} is reachable from other machines and there is no key; set "
-                            "--api-key (or BULKHEAD_API_KEY), or listen on 127.0.0.1",
+                            "--api-key (or BULKHEAD_API_KEY) or --api-key-file, or listen on "
+                            "127.0.0.1",
                             options.host));
 }
 
-// Signals that mean "end", taken by sigtimedwait() on the main thread alone. Blocked before any
-// other thread exists, so that all of them inherit the mask.
-class EndSignals {
- public:
-  EndSignals() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    // A client that leaves is an error of the write, not a signal.
-    ::signal(SIGPIPE, SIG_IGN);
+// After SIGHUP. A file that cannot be taken over changes nothing.
+void reload_keys(const ServeOptions& options, api::Api& api, base::Logger& logger) {
+  if (options.api_key_file.empty()) {
+    logger.info("SIGHUP: there is no --api-key-file to read again");
+    return;
   }
-  // True when one arrived within `timeout`.
-  bool wait(milliseconds timeout) const {
-    timespec limit{};
-    limit.tv_sec = timeout.count() / 1000;
-    limit.tv_nsec = (timeout.count() % 1000) * 1'000'000;
-    return sigtimedwait(&set_, nullptr, &limit) > 0;
+  base::Result<Keys> keys = collect_keys(options);
+  if (!keys.ok()) {
+    logger.error("SIGHUP: the keys stay as they were", {{"reason", keys.error().message}});
+    return;
   }
-
- private:
-  sigset_t set_;
-};
-
-// The handler of the first seconds: the port answers, the model does not yet.
-class LoadingGate {
- public:
-  void open(http::Handler handler) {
-    handler_ = std::move(handler);
-    ready_.store(true, std::memory_order_release);
-  }
-  void handle(http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
-    if (ready_.load(std::memory_order_acquire)) {
-      handler_(std::move(request), std::move(writer));
-      return;
-    }
-    base::JsonWriter body;
-    body.begin_object().key("error").begin_object();
-    body.key("message").value("The model is loading; try again in a moment.");
-    body.key("type").value("server_error");
-    body.key("param").null();
-    body.key("code").value("model_loading");
-    body.end_object().end_object();
-    http::Response response;
-    response.status = 503;
-    response.headers = {{"Retry-After", "1"}};
-    response.body = std::move(body).take();
-    writer->send(std::move(response));
-  }
-
- private:
-  std::atomic<bool> ready_{false};
-  http::Handler handler_;  // written once, before ready_
-};
+  warn_of_open_file(*keys, logger);
+  logger.info("SIGHUP: keys read again", {{"keys", uint64_t{keys->api.size()}}});
+  api.replace_keys(std::move(keys->api));
+}
 
 // The I/O thread, joined whatever happens.
 class IoThread {
@@ -109,7 +74,7 @@ class IoThread {
 };
 
 api::ModelCard card_of(const ServeOptions& options, const model::Checkpoint& checkpoint,
-                       const model::ModelFacts& facts) {
+                       const model::ModelFacts& facts, const TextSide& text) {
   const model::GenerationDefaults& recommended = checkpoint.generation();
   api::ModelCard card;
   card.id = options.served_model_name.empty() ? checkpoint.name() : options.served_model_name;
@@ -122,6 +87,7 @@ api::ModelCard card_of(const ServeOptions& options, const model::Checkpoint& che
   card.context_trained = facts.context_tokens;
   card.bos_token = checkpoint.text().bos_token;
   card.eos_token = checkpoint.text().eos_token;
+  card.chat_template = text.chat_template_source;
   card.defaults.eos_ids = recommended.eos_ids;
   card.defaults.temperature = recommended.temperature.value_or(1.0f);
   card.defaults.top_p = recommended.top_p.value_or(1.0f);
@@ -152,10 +118,12 @@ base::Status write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
-// Waits for the first signal, then lets running requests finish; a second signal cuts it short.
-void serve_until_told(const EndSignals& signals, const ServeOptions& options, Runtime& runtime,
-                      IoThread& io, base::Logger& logger) {
-  while (!signals.wait(milliseconds(1000))) {
+// Waits for the signal to end, then lets running requests finish; a second one cuts it short.
+void serve_until_told(const Signals& signals, const ServeOptions& options, Runtime& runtime,
+                      api::Api& api, IoThread& io, base::Logger& logger) {
+  for (Signal signal = Signal::kNone; signal != Signal::kEnd;) {
+    signal = signals.wait(milliseconds(1000));
+    if (signal == Signal::kReload) reload_keys(options, api, logger);
   }
   const wire::GeneratorStatus status = runtime.generator().status();
   logger.info("draining", {{"running", uint64_t{status.running}},
@@ -163,7 +131,7 @@ void serve_until_told(const EndSignals& signals, const ServeOptions& options, Ru
                            {"timeout_s", int64_t{options.drain_timeout.count()}}});
   runtime.drain(options.drain_timeout);
   while (!runtime.drained()) {
-    if (signals.wait(milliseconds(50))) {
+    if (signals.wait(milliseconds(50)) == Signal::kEnd) {
       logger.warning("second signal: ending running requests");
       runtime.drain(std::chrono::nanoseconds(0));
     }
@@ -202,73 +170,113 @@ void register_facts(telemetry::Registry& registry, const Plan& plan,
                  {"cache_dtype", std::string(kv::to_string(plan.layout.format))}});
 }
 
+api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, const Plan& plan) {
+  api::ApiOptions out;
+  out.keys = keys.api;
+  out.admin_key = keys.admin;
+  out.loopback_only = is_loopback(options.host);
+  out.version = BULKHEAD_VERSION;
+  if (options.request_timeout.count() > 0) out.request_timeout = options.request_timeout;
+  out.engine.page_tokens = plan.layout.page_tokens;
+  out.engine.prefill_chunk_tokens = plan.prefill_chunk_tokens;
+  out.engine.threads = plan.threads;
+  out.engine.isa = std::string(device::to_string(plan.isa));
+  out.engine.cache_dtype = std::string(kv::to_string(plan.layout.format));
+  return out;
+}
+
+void register_start(telemetry::Registry& registry, const api::EngineFacts& engine) {
+  registry.gauge("sglang:engine_startup_time", "Seconds from the start to readiness",
+                 [seconds = engine.ready_seconds] { return seconds; });
+  registry.gauge("sglang:engine_load_weights_time", "Seconds that the weights took to load",
+                 [seconds = engine.load_seconds] { return seconds; });
+}
+
+// What lives as long as the server answers. Members end in the reverse order: nothing arrives any
+// more, then nothing is generated any more, and only then the API that events refer to goes.
+struct Serving {
+  std::unique_ptr<api::Api> api;
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<IoThread> io;
+};
+
+base::Result<std::unique_ptr<http::Server>> listen(const ServeOptions& options, LoadingGate& gate,
+                                                   base::Logger& logger) {
+  http::ServerOptions http_options;
+  http_options.host = options.host;
+  http_options.port = options.port;
+  return http::Server::listen(
+      http_options,
+      [&gate](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
+        gate.handle(std::move(request), std::move(writer));
+      },
+      logger);
+}
+
 }  // namespace
 
 base::Status run_server(const ServeOptions& options, std::ostream& out, std::ostream& log) {
   const base::SteadyClock clock;
   const base::Nanoseconds started = clock.now();
-  BH_TRY(check_exposure(options));
+  BH_ASSIGN(const Keys keys, collect_keys(options));
+  BH_TRY(check_exposure(options, keys));
   BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(options.model.model_path));
   BH_ASSIGN(const Prepared prepared, prepare(options, checkpoint, out));
   if (options.dry_run) return {};
 
-  const EndSignals signals;
+  const Signals signals;
   base::Logger logger(log, options.log_format, options.log_level);
+  warn_of_open_file(keys, logger);
   const std::string name =
       options.served_model_name.empty() ? checkpoint.name() : options.served_model_name;
   telemetry::Registry registry({{"model_name", name}});
   register_facts(registry, prepared.plan, prepared.kernels);
 
-  LoadingGate gate;
-  http::ServerOptions http_options;
-  http_options.host = options.host;
-  http_options.port = options.port;
-  BH_ASSIGN(const std::unique_ptr<http::Server> server,
-            http::Server::listen(
-                http_options,
-                [&gate](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
-                  gate.handle(std::move(request), std::move(writer));
-                },
-                logger));
-
+  LoadingGate gate(clock);
+  BH_ASSIGN(const std::unique_ptr<http::Server> server, listen(options, gate, logger));
   BH_ASSIGN(const TextSide text, load_text(checkpoint, options.model.chat_template_path));
-  // They end in the reverse order: nothing arrives any more, then nothing is generated any more,
-  // and only then the API that events refer to goes.
-  std::unique_ptr<api::Api> api;
-  std::unique_ptr<Runtime> runtime;
-  IoThread io(*server);
+  Serving serving;
+  serving.io = std::make_unique<IoThread>(*server);
   Progress bar(out, isatty(STDOUT_FILENO) != 0, "  loading", clock);
-  BH_ASSIGN(runtime, Runtime::start(prepared.plan, prepared.kernels, checkpoint, clock, registry,
-                                    [&bar](const model::LoadProgress& at) {
-                                      bar.update(at.bytes_done, at.bytes_total);
-                                    }));
+  const base::Nanoseconds load_started = clock.now();
+  BH_ASSIGN(serving.runtime,
+            Runtime::start(prepared.plan, prepared.kernels, checkpoint, clock, registry, &logger,
+                           [&bar, &gate](const model::LoadProgress& at) {
+                             bar.update(at.bytes_done, at.bytes_total);
+                             gate.progress(at.bytes_done, at.bytes_total);
+                           }));
   bar.finish();
 
-  api::ModelCard card = card_of(options, checkpoint, runtime->facts());
-  BH_TRY(card.defaults.validate(runtime->facts().vocabulary_size));
-  api::ApiOptions api_options;
-  if (!options.api_key.empty()) api_options.keys = {options.api_key};
-  api_options.version = BULKHEAD_VERSION;
-  api = std::make_unique<api::Api>(
-      api::ApiDeps{
-          .generator = runtime->generator(),
-          .tokenizer = *text.tokenizer,
-          .chat_template = text.chat_template ? &*text.chat_template : nullptr,
-          .registry = registry,
-          .logger = logger,
-          .clock = clock,
-          .post = [&server](std::function<void()> task) { server->post(std::move(task)); }},
+  api::ModelCard card = card_of(options, checkpoint, serving.runtime->facts(), text);
+  BH_TRY(card.defaults.validate(serving.runtime->facts().vocabulary_size));
+  api::ApiOptions api_options = api_options_of(options, keys, prepared.plan);
+  api_options.engine.load_seconds = base::to_seconds(clock.now() - load_started);
+  api_options.engine.ready_seconds = base::to_seconds(clock.now() - started);
+  register_start(registry, api_options.engine);
+  serving.api = std::make_unique<api::Api>(
+      api::ApiDeps{.generator = serving.runtime->generator(),
+                   .tokenizer = *text.tokenizer,
+                   .chat_template = text.chat_template ? &*text.chat_template : nullptr,
+                   .registry = registry,
+                   .logger = logger,
+                   .clock = clock,
+                   .post = [&server](std::function<void()> task) { server->post(std::move(task)); },
+                   .post_after =
+                       [&server](milliseconds delay, std::function<void()> task) {
+                         server->post_after(delay, std::move(task));
+                       }},
       std::move(card), api_options);
-  gate.open(api->handler());
+  gate.open(serving.api->handler());
 
   out << ready_text(Reach{.url = url_of(options, server->port()),
                           .model_name = name,
-                          .key_needed = !options.api_key.empty(),
+                          .keys = keys.api.size(),
+                          .admin_key = !keys.admin.empty(),
                           .has_chat = text.chat_template.has_value(),
                           .ready_seconds = base::to_seconds(clock.now() - started)})
       << std::flush;
   BH_TRY(write_port_file(options.port_file, server->port()));
-  serve_until_told(signals, options, *runtime, io, logger);
+  serve_until_told(signals, options, *serving.runtime, *serving.api, *serving.io, logger);
   return {};
 }
 

@@ -38,11 +38,23 @@ text::GgufVocabulary to_vocabulary(const model::GgufTokens& tokens) {
   return vocabulary;
 }
 
+text::TiktokenVocabulary to_vocabulary(const model::TextSource& source) {
+  text::TiktokenVocabulary vocabulary;
+  vocabulary.ranks = *source.tiktoken;
+  for (const model::DeclaredToken& token : source.declared) {
+    vocabulary.added.push_back({token.id, token.content, token.special, token.lstrip, token.rstrip,
+                                token.single_word, token.normalized});
+  }
+  return vocabulary;
+}
+
 base::Result<std::unique_ptr<text::Tokenizer>> load_tokenizer(const model::TextSource& source) {
   if (source.tokenizer_json) return text::Tokenizer::from_json(*source.tokenizer_json);
+  if (source.tiktoken) return text::Tokenizer::from_tiktoken(to_vocabulary(source));
   if (source.gguf) return text::Tokenizer::from_gguf(to_vocabulary(*source.gguf));
   return base::Error{base::ErrorCode::kNotFound,
-                     "the checkpoint has no tokenizer: put its tokenizer.json beside config.json",
+                     "the checkpoint has no tokenizer: put its tokenizer.json (or tiktoken.model) "
+                     "beside config.json",
                      {}};
 }
 
@@ -62,6 +74,7 @@ base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
   auto compiled = chat::ChatTemplate::compile(source);
   if (!compiled.ok()) return std::move(compiled).error().within("chat template");
   side.chat_template.emplace(std::move(compiled).value());
+  side.chat_template_source = std::move(source);
   return side;
 }
 

@@ -17,6 +17,7 @@ namespace bulkhead::serve {
 struct TextSide {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::optional<chat::ChatTemplate> chat_template;  // empty: the checkpoint has none
+  std::string chat_template_source;                 // its text
 };
 
 // `template_path` overrides the checkpoint's template when not empty.

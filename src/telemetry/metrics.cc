@@ -52,21 +52,48 @@ Registry::Entry& Registry::add(std::string name, std::string help, Labels labels
 
 Counter& Registry::counter(std::string name, std::string help, Labels labels) {
   Entry& entry = add(std::move(name), std::move(help), std::move(labels));
-  entry.counter = std::make_unique<Counter>();
+  entry.counter = std::make_shared<Counter>();
   return *entry.counter;
 }
 
 Histogram& Registry::histogram(std::string name, std::string help, std::vector<double> upper_bounds,
                                Labels labels) {
   Entry& entry = add(std::move(name), std::move(help), std::move(labels));
-  entry.histogram = std::make_unique<Histogram>(std::move(upper_bounds));
+  entry.histogram = std::make_shared<Histogram>(std::move(upper_bounds));
   return *entry.histogram;
+}
+
+void Registry::counter(std::string name, std::string help, std::function<double()> read,
+                       Labels labels) {
+  Entry& entry = add(std::move(name), std::move(help), std::move(labels));
+  entry.gauge = std::move(read);
+  entry.counts = true;
 }
 
 void Registry::gauge(std::string name, std::string help, std::function<double()> read,
                      Labels labels) {
   Entry& entry = add(std::move(name), std::move(help), std::move(labels));
   entry.gauge = std::move(read);
+}
+
+void Registry::alias(std::string name, std::string_view of, Labels labels) {
+  std::vector<const Entry*> originals;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& entry : entries_) {
+      if (entry->name == of) originals.push_back(entry.get());
+    }
+  }
+  BH_CHECK(!originals.empty(), "an alias is of something registered");
+  for (const Entry* original : originals) {
+    Labels all = original->labels;
+    all.insert(all.end(), labels.begin(), labels.end());
+    Entry& entry = add(name, original->help, std::move(all));
+    entry.counter = original->counter;
+    entry.histogram = original->histogram;
+    entry.gauge = original->gauge;
+    entry.counts = original->counts;
+  }
 }
 
 void Registry::info(std::string name, std::string help, Labels labels) {
@@ -91,7 +118,9 @@ std::string Registry::expose() const {
   std::string_view previous;
   for (const auto& entry : entries_) {
     if (entry->name != previous) {
-      const char* type = entry->counter ? "counter" : entry->histogram ? "histogram" : "gauge";
+      const char* type = entry->counter || entry->counts ? "counter"
+                         : entry->histogram              ? "histogram"
+                                                         : "gauge";
       out +=
           fmt::format("# HELP {} {}\n# TYPE {} {}\n", entry->name, entry->help, entry->name, type);
       previous = entry->name;

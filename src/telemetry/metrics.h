@@ -54,8 +54,14 @@ class Registry {
   Counter& counter(std::string name, std::string help, Labels labels = {});
   Histogram& histogram(std::string name, std::string help, std::vector<double> upper_bounds,
                        Labels labels = {});
+  // A count that somebody else keeps, read like a gauge; it must never fall.
+  void counter(std::string name, std::string help, std::function<double()> read,
+               Labels labels = {});
   // Read at scrape time on the scraping thread.
   void gauge(std::string name, std::string help, std::function<double()> read, Labels labels = {});
+  // Exposes everything registered as `of` under a second name too, with `labels` added: the same
+  // figures, recorded once.
+  void alias(std::string name, std::string_view of, Labels labels = {});
   // A constant 1 with facts as labels.
   void info(std::string name, std::string help, Labels labels);
 
@@ -67,9 +73,10 @@ class Registry {
     std::string name;
     std::string help;
     Labels labels;
-    std::unique_ptr<Counter> counter;
-    std::unique_ptr<Histogram> histogram;
+    std::shared_ptr<Counter> counter;  // shared with aliases
+    std::shared_ptr<Histogram> histogram;
     std::function<double()> gauge;
+    bool counts = false;  // `gauge` reads a count
   };
   Entry& add(std::string name, std::string help, Labels labels);
   std::string label_text(const Labels& own, std::string_view bound = {}) const;

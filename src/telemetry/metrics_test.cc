@@ -33,5 +33,24 @@ TEST(Metrics, SamplesOfOneNameStandTogether) {
             "# HELP b B.\n# TYPE b gauge\nb 2.5\n");
 }
 
+TEST(Metrics, ACountThatSomebodyElseKeepsIsACounter) {
+  Registry registry;
+  registry.counter("a_total", "A.", [] { return 7.0; });
+  registry.alias("b_total", "a_total");
+  EXPECT_EQ(registry.expose(),
+            "# HELP a_total A.\n# TYPE a_total counter\na_total 7\n"
+            "# HELP b_total A.\n# TYPE b_total counter\nb_total 7\n");
+}
+
+TEST(Metrics, AnAliasShowsTheSameFiguresUnderAnotherName) {
+  Registry registry;
+  Counter& counter = registry.counter("a", "A.", {{"k", "1"}});
+  registry.alias("b", "a", {{"stage", "s"}});
+  counter.add(2);
+  EXPECT_EQ(registry.expose(),
+            "# HELP a A.\n# TYPE a counter\na{k=\"1\"} 2\n"
+            "# HELP b A.\n# TYPE b counter\nb{k=\"1\",stage=\"s\"} 2\n");
+}
+
 }  // namespace
 }  // namespace bulkhead::telemetry

@@ -123,6 +123,7 @@ class DifferentialTest(unittest.TestCase):
                 problems.append(f"{request['template']!r}: {problem}")
         self.assertFalse(problems, "\n".join(problems[:5]))
 
+    # C152
     def test_no_text_of_a_client_is_trusted(self):
         for path in sorted((HERE / "templates").glob("*.jinja")) + shared_templates():
             source = path.read_text(encoding="utf-8")
@@ -137,6 +138,7 @@ class DifferentialTest(unittest.TestCase):
                 for trusted, text in answer.segments or []:
                     self.assertFalse(trusted and MARK in text, f"{path.name}: {text!r:.300}")
 
+    # C152
     def test_control_tokens_of_a_client_are_never_trusted(self):
         """With and without forged tokens in the messages, equally many come out trusted."""
         for path in sorted((HERE / "templates").glob("*.jinja")) + shared_templates():

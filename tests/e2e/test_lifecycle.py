@@ -43,6 +43,7 @@ class OwnServer(Case):
 class Keys(OwnServer):
     key = "test-key-1"
 
+    # C224
     def test_only_health_answers_without_the_key(self):
         json_type = {"Content-Type": "application/json"}
         wrong = [
@@ -108,6 +109,7 @@ class SmallQueue(OwnServer):
 
 
 class Shutdown(unittest.TestCase):
+    # C203
     def test_sigterm_lets_running_streams_finish(self):
         if not can_start_servers():
             self.skipTest("needs the binary and the model to start a server of its own")

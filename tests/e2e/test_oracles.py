@@ -133,6 +133,7 @@ class Alive(Case):
     def running(self):
         return metrics(self.server)[1]["vllm:num_requests_running"]
 
+    # C197
     def test_a_client_that_leaves_frees_its_place_in_both_modes(self):
         body = {
             "messages": [{"role": "user", "content": "Tell me a very long story."}],
@@ -180,6 +181,7 @@ class Alive(Case):
         self.assertEqual(texts, [expected] * quick(5, 2))
         wait_until(lambda: idle(self.server), "everything is free again")
 
+    # C194
     def test_the_same_client_request_id_does_not_cross_answers(self):
         texts = [
             complete(self.server, f"{i} {i} {i}", temperature=0, max_tokens=6).text

@@ -35,8 +35,8 @@ def content(answer):
 
 
 class Pressure(OwnServer):
-    # 24 pages of 64 tokens of 45 KiB: a request needs up to four, and up to 64 want to run.
-    flags = ("--context-length", "512", "--kv-cache-memory", "72MiB")
+    # 68 pages of 16 tokens of 22.5 KiB: a request needs up to ten, and up to 64 want to run.
+    flags = ("--context-length", "512", "--kv-cache-memory", "24MiB", "--page-size", "16")
 
     def test_answers_under_pressure_are_those_of_lone_requests(self):
         asked = bodies(quick(64, 16))
@@ -77,6 +77,6 @@ class Pressure(OwnServer):
             for answer in (first, again, other)
         ]
         self.assertEqual((cached[0], cached[2]), (0, 0))
-        self.assertEqual(cached[1], first.usage["prompt_tokens"] // 64 * 64)
+        self.assertEqual(cached[1], (first.usage["prompt_tokens"] - 1) // 16 * 16)
         self.assertEqual(content(again), content(first))
         self.assertEqual(content(other), content(first))

@@ -9,6 +9,7 @@ class Seeds(Case):
     def ask(self, **fields):
         return complete(self.server, PROMPT, temperature=1.0, max_tokens=16, **fields).text
 
+    # C165
     def test_the_same_seed_gives_the_same_text_alone_and_among_others(self):
         alone = self.ask(seed=7)
         self.assertEqual(self.ask(seed=7), alone)
@@ -18,6 +19,7 @@ class Seeds(Case):
         self.assertEqual([answers[0], answers[3], answers[6]], [alone] * 3)
         self.assertGreater(len(set(answers)), 3, "other seeds give other texts")
 
+    # C164
     def test_no_seed_is_a_fresh_one_and_zero_is_a_value(self):
         self.assertGreater(len({self.ask() for _ in range(4)}), 1)
         self.assertEqual(self.ask(seed=0), self.ask(seed=0))
@@ -74,6 +76,7 @@ class Penalties(Case):
 
 
 class StopStrings(Case):
+    # C159
     def test_text_ends_before_the_stop_string_on_every_route(self):
         question = "Write two sentences about the sea."
         for route, fields in (
@@ -119,6 +122,7 @@ class StopStrings(Case):
                     )
                     self.assertEqual(kept.text, cut + stop)
 
+    # C160
     def test_text_held_back_at_the_end_comes_out(self):
         whole = complete(self.server, PROMPT, temperature=0, max_tokens=8).text
         stop = whole[-3:] + "\u0001"

@@ -43,6 +43,7 @@ TEST(Answers, ComeOutWholeAndEndAtTheStopId) {
   stack.expect_idle();
 }
 
+// C088
 TEST(Answers, AreExactlyAsLongAsAllowed) {
   ScriptedDecoder decoder(small_facts(100, 512), {}, ScriptedDecoder::answer_with({}, 50));
   EngineStack stack(decoder, {});
@@ -56,6 +57,7 @@ TEST(Answers, AreExactlyAsLongAsAllowed) {
   }
 }
 
+// C087
 TEST(Answers, MayBeEmptyWhenTheFirstTokenIsAStopId) {
   ScriptedDecoder decoder(small_facts(100, 512), {}, ScriptedDecoder::answer_with({}, kEnd));
   EngineStack stack(decoder, {});
@@ -67,6 +69,7 @@ TEST(Answers, MayBeEmptyWhenTheFirstTokenIsAStopId) {
   stack.expect_idle();
 }
 
+// C087
 TEST(Answers, MinTokensHoldsForTheFirstTokenToo) {
   // The script always wants to stop; the runner-up of its rows is token 0.
   ScriptedDecoder decoder(small_facts(100, 512), {}, ScriptedDecoder::answer_with({}, kEnd));
@@ -79,6 +82,7 @@ TEST(Answers, MinTokensHoldsForTheFirstTokenToo) {
   EXPECT_EQ(running.sink->finish()->reason, FinishReason::kStop);
 }
 
+// C176
 TEST(Answers, NanEndsOneRequestAndNoOther) {
   CheckingDecoder decoder(small_facts(64, 512), {});
   const Tokens prompts[] = {{1, 2, 3}, {4, 5, 63}, {7}};
@@ -103,6 +107,7 @@ TEST(Answers, NanEndsOneRequestAndNoOther) {
   stack.expect_idle();
 }
 
+// C095
 TEST(Answers, ARequestThatCanNeverFitIsRefusedAndItsNeighbourIsServed) {
   CheckingDecoder decoder(small_facts(64, 4096), {});
   EngineStack stack(decoder, {.page_tokens = 16, .pages = 8});
@@ -152,6 +157,7 @@ TEST(Answers, LogprobsRideOnTheTokens) {
   }
 }
 
+// C105
 TEST(Answers, ACancelledRequestStopsAtTheNextStep) {
   CheckingDecoder decoder(small_facts(64, 4096), {});
   EngineStack stack(decoder, {});

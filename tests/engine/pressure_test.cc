@@ -185,6 +185,7 @@ int run_schedule(const std::vector<Plan>& plans, const StackOptions& options, ui
   return preemptions;
 }
 
+// C044, C057
 RC_GTEST_PROP(Pressure, SixtyFourRequestsInATinyPoolEachGetTheAnswerTheyGetAlone, ()) {
   // At full size from the first case on: small schedules put nobody under pressure.
   const auto at_full_size = [](auto generator) {
@@ -274,6 +275,7 @@ TEST(Pressure, WhoAsksToBeLeftOutLeavesNothingBehind) {
   stack.expect_idle();
 }
 
+// C176
 TEST(Pressure, PagesWithoutFiniteLogitsAreNotKept) {
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
   decoder.poison_after(63);
@@ -301,6 +303,7 @@ std::optional<Place> place_of(const EngineStack& stack, wire::RequestId id) {
   return std::nullopt;
 }
 
+// C191
 TEST(Pressure, AThousandCancellationsInEveryStateLeaveNothingBehind) {
   base::Rng rng(42);
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/testing/checking_decoder.h"
+#include "engine/testing/scripted_decoder.h"
 #include "support/engine_stack.h"
 
 namespace bulkhead {
@@ -231,28 +232,30 @@ TEST(ReuseCases, VictimsThatShareTheirPagesDoNotMakePreemptionCascade) {
 
 // C102, C085
 TEST(ReuseCases, UsageIsThatOfTheFirstAdmissionHoweverOftenARequestGaveWay) {
-  CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
-  EngineStack stack(decoder, {.page_tokens = kPage, .pages = 24, .running_max = 8});
   const Tokens known = random_tokens(32, 40);
-  ask(stack, known, 1);
-  std::vector<EngineStack::Running> running;
-  std::vector<Tokens> prompts;
-  for (uint64_t i = 0; i < 8; ++i) {
-    prompts.push_back(joined(known, random_tokens(30, 50 + i)));
-    running.push_back(stack.submit(prompts.back(), 150));
-  }
-  ASSERT_NO_FATAL_FAILURE(run_balanced(stack));
   int32_t most = 0;
-  for (size_t i = 0; i < running.size(); ++i) {
-    const wire::FinishEvent finish = *running[i].sink->finish();
-    EXPECT_EQ(running[i].sink->tokens(), expected(prompts[i], 150));
-    EXPECT_EQ(finish.prompt_tokens, 62);
-    EXPECT_LE(finish.cached_tokens, 32) << "what it found when it was first admitted";
-    EXPECT_EQ(finish.completion_tokens, 150);
-    most = std::max(most, finish.preemptions);
+  for (int32_t pages = 14; pages <= 40; ++pages) {
+    CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
+    EngineStack stack(decoder, {.page_tokens = kPage, .pages = pages, .running_max = 16});
+    ask(stack, known, 1);
+    std::vector<EngineStack::Running> running;
+    std::vector<Tokens> prompts;
+    for (uint64_t i = 0; i < 12; ++i) {
+      prompts.push_back(joined(known, random_tokens(2 + 3 * i, 50 + i)));
+      running.push_back(stack.submit(prompts.back(), 150));
+    }
+    ASSERT_NO_FATAL_FAILURE(run_balanced(stack));
+    for (size_t i = 0; i < running.size(); ++i) {
+      const wire::FinishEvent finish = *running[i].sink->finish();
+      EXPECT_EQ(running[i].sink->tokens(), expected(prompts[i], 150));
+      EXPECT_EQ(finish.prompt_tokens, static_cast<int32_t>(prompts[i].size()));
+      EXPECT_LE(finish.cached_tokens, 32) << "what it found when it was first admitted";
+      EXPECT_EQ(finish.completion_tokens, 150);
+      most = std::max(most, finish.preemptions);
+    }
+    stack.expect_idle();
   }
   EXPECT_GE(most, 3) << "somebody gave way three times";
-  stack.expect_idle();
 }
 
 // C084

@@ -122,12 +122,14 @@ void run_schedule(uint64_t seed, const StackOptions& options, int requests, int 
   EXPECT_EQ(next.sink->tokens(), CheckingDecoder::expected_answer({3, 1, 4}, 5, kVocabulary));
 }
 
+// C014, C142
 TEST(Solo, FortyRequestsAtOnceEachGetTheAnswerTheyGetAlone) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     run_schedule(seed, {.page_tokens = 16, .pages = 480, .running_max = 48}, 40, 0);
   }
 }
 
+// C037, C052
 TEST(Solo, ASmallPoolUnderChurnServesEverybody) {
   for (uint64_t seed = 100; seed < 130; ++seed) {
     base::Rng rng(seed);

@@ -21,6 +21,7 @@ using Tokens = std::vector<wire::TokenId>;
 
 constexpr int32_t kVocabulary = 64;
 
+// C075, C101, C191
 TEST(Threads, EveryAcceptedRequestEndsOnceWhateverClientsDo) {
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), {});
   EngineStack stack(decoder, {.pages = 96, .running_max = 8, .queued_max = 8});
@@ -111,6 +112,7 @@ TEST(Threads, StoppingWithoutGraceEndsThem) {
   stack.expect_idle();
 }
 
+// C201
 TEST(Threads, ProgressStandsStillWhileAStepHangs) {
   ScriptedDecoder decoder(small_facts(kVocabulary, 1024), {}, ScriptedDecoder::answer_with({7}, 5));
   std::atomic<bool> hold{true};

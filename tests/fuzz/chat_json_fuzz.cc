@@ -1,6 +1,6 @@
 // Bodies of /v1/chat/completions and /v1/completions through the whole front door: whatever a
-// client sends is either refused with a 4xx JSON error or becomes a request with every value in
-// range, and that request gets a complete answer.
+// client sends is either refused with a 4xx JSON error or becomes requests with every value in
+// range, and they get one complete answer.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace {
 using bulkhead::api::testing::ApiWorld;
 using bulkhead::api::testing::ByteTokenizer;
 using bulkhead::api::testing::MemoryWriter;
+using bulkhead::api::testing::ScriptedGenerator;
 using bulkhead::wire::FinishReason;
 using bulkhead::wire::GenerateRequest;
 using bulkhead::wire::SamplingParams;
@@ -45,11 +46,28 @@ void check_request(const GenerateRequest& request, const bulkhead::wire::Generat
   BH_CHECK(!request.prompt.empty(), "a prompt has tokens");
   for (const TokenId id : request.prompt) BH_CHECK(in_vocabulary(id), "prompt");
   for (const TokenId id : request.stop_ids) BH_CHECK(in_vocabulary(id), "stop_ids");
-  BH_CHECK(request.max_tokens >= 1, "max_tokens");
+  BH_CHECK(request.max_tokens >= (request.prompt_logprobs >= 0 ? 0 : 1), "max_tokens");
+  BH_CHECK(request.prompt_logprobs >= -1 && request.prompt_logprobs <= 20, "prompt_logprobs");
   BH_CHECK(request.min_tokens >= 0 && request.min_tokens <= request.max_tokens, "min_tokens");
   BH_CHECK(request.prompt.size() + static_cast<size_t>(request.max_tokens) <=
                static_cast<size_t>(limits.context_tokens),
            "prompt and answer fit the context");
+}
+
+// The generator's part: the prompt's scores where they are wanted, some tokens, the end.
+void play(ApiWorld& world, ScriptedGenerator::Running& running) {
+  const GenerateRequest& request = running.request;
+  if (request.prompt_logprobs >= 0 && request.prompt.size() > 1) {
+    bulkhead::wire::PromptEvent event;
+    event.position = 1;
+    for (size_t i = 1; i < request.prompt.size(); ++i) {
+      event.tokens.emplace_back().token = request.prompt[i];
+    }
+    running.sink->on_prompt(std::move(event));
+  }
+  if (request.max_tokens > 0) world.generator.text(running, "a word, \n\n and </s>");
+  world.generator.finish(running,
+                         running.cancelled ? FinishReason::kCancelled : FinishReason::kLength);
 }
 
 void check_refusal(const MemoryWriter& writer) {
@@ -70,11 +88,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_refusal(*writer);
     return 0;
   }
-  auto& running = world.generator.last();
-  check_request(running.request, world.generator.limits());
-  world.generator.text(running, "a word, \n\n and </s>");
-  world.generator.finish(running,
-                         running.cancelled ? FinishReason::kCancelled : FinishReason::kLength);
+  const auto& limits = world.generator.limits();
+  BH_CHECK(world.generator.submitted.size() <= limits.running_max + limits.queued_max, "choices");
+  for (auto& running : world.generator.submitted) {
+    check_request(running.request, limits);
+    play(world, running);
+  }
   world.pump();
   BH_CHECK(writer->answers == 1, "one answer");
   BH_CHECK(writer->sent ? writer->sent->status == 200 && writer->body().contains("choices")

@@ -1,4 +1,5 @@
 // A lease is one holder of a page; a second holder is made by share().
+// C055
 // error: deleted
 #include "kv/page_pool.h"
 

@@ -1,4 +1,5 @@
 // A result that nobody looks at.
+// C055
 // error: (ignoring|discard)
 #include "base/result.h"
 

@@ -11,13 +11,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import budgets
+import cases
 import layers
 import markers
 import structure
 import words
 from source_tree import SourceTree
 
-CHECKS = {module.__name__: module.check for module in (layers, budgets, markers, structure, words)}
+CHECKS = {module.__name__: module.check
+          for module in (layers, budgets, markers, structure, words, cases)}
 
 
 def main():

@@ -18,6 +18,9 @@ void write_usage(base::JsonWriter& json, const Usage& usage) {
       .value(static_cast<int64_t>(usage.prompt_tokens) + usage.completion_tokens);
   json.key("prompt_tokens_details").begin_object();
   json.key("cached_tokens").value(usage.cached_tokens);
+  json.end_object();
+  json.key("completion_tokens_details").begin_object();
+  json.key("reasoning_tokens").value(0);
   json.end_object().end_object();
 }
 
@@ -43,6 +46,7 @@ void write_head(base::JsonWriter& json, const AnswerHead& head, std::string_view
   json.key("object").value(object);
   json.key("created").value(head.created);
   json.key("model").value(head.model);
+  if (head.service_tier) json.key("service_tier").value("default");
 }
 
 void write_running_usage(base::JsonWriter& json, const AnswerHead& head,
@@ -54,6 +58,40 @@ void write_running_usage(base::JsonWriter& json, const AnswerHead& head,
   } else {
     json.null();
   }
+}
+
+void write_ids(base::JsonWriter& json, std::span<const wire::TokenId> ids) {
+  json.begin_array();
+  for (const wire::TokenId id : ids) json.value(id);
+  json.end_array();
+}
+
+void write_prompt_logprobs(base::JsonWriter& json, const AnswerHead& head, const ChoiceView& choice,
+                           const text::Tokenizer& tokenizer) {
+  if (head.prompt_logprobs < 0) return;
+  const auto write = [&](wire::TokenId id, float logprob) {
+    json.key(std::to_string(id)).begin_object();
+    json.key("logprob").value(finite_logprob(logprob));
+    json.key("decoded_token").value(tokenizer.token_bytes(id));
+    json.end_object();
+  };
+  json.key("prompt_logprobs").begin_array().null();
+  for (const wire::TokenEvent& token : choice.prompt_scores) {
+    json.begin_object();
+    write(token.token, token.logprob);
+    for (const wire::TokenLogprob& other : top_of(token, head.prompt_logprobs)) {
+      if (other.id != token.token) write(other.id, other.logprob);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string token_id_name(wire::TokenId id) { return "token_id:" + std::to_string(id); }
+
+std::span<const wire::TokenLogprob> top_of(const wire::TokenEvent& event, int32_t count) {
+  const size_t most = static_cast<size_t>(std::max(count, 0));
+  return std::span(event.top_logprobs).first(std::min(most, event.top_logprobs.size()));
 }
 
 double finite_logprob(float logprob) {

@@ -1,5 +1,6 @@
 // Answers of /v1/chat/completions.
 #include <functional>
+#include <utility>
 
 #include "api/answer/answer_format.h"
 
@@ -17,39 +18,37 @@ class ChatFormat final : public AnswerFormat {
   ChatFormat(AnswerHead head, const text::Tokenizer& tokenizer)
       : head_(std::move(head)), tokenizer_(tokenizer) {}
 
-  std::string opening_chunk(const RunningUsage& usage) override {
-    return chunk(usage, nullptr, nullptr, [](base::JsonWriter& json) {
+  std::string opening_chunk(ChoiceView& choice, const RunningUsage& usage) override {
+    return chunk(choice, {}, usage, [](base::JsonWriter& json) {
       json.key("role").value("assistant").key("content").value("");
     });
   }
 
-  std::string piece_chunk(const Piece& piece, const RunningUsage& usage) override {
-    return chunk(usage, &piece, nullptr,
+  std::string piece_chunk(ChoiceView& choice, const Piece& piece,
+                          const RunningUsage& usage) override {
+    return chunk(choice, {&piece, nullptr, nullptr}, usage,
                  [&](base::JsonWriter& json) { json.key("content").value(piece.text); });
   }
 
-  std::string finish_chunk(const Outcome& outcome, const RunningUsage& usage) override {
-    return chunk(usage, nullptr, &outcome, [](base::JsonWriter&) {});
+  std::string finish_chunk(ChoiceView& choice, const Outcome& outcome, const Usage& own,
+                           const RunningUsage& usage) override {
+    return chunk(choice, {nullptr, &outcome, &own}, usage, [](base::JsonWriter&) {});
   }
 
   std::string usage_chunk(const Usage& usage) override {
     return usage_only_chunk(head_, "chat.completion.chunk", usage);
   }
 
-  std::string whole(const Piece& all, const Outcome& outcome, const Usage& usage) override {
+  std::string whole(std::span<WholeChoice> choices, const Usage& usage) override {
     base::JsonWriter json;
     json.begin_object();
     write_head(json, head_, "chat.completion");
-    json.key("choices").begin_array().begin_object();
-    json.key("index").value(0);
-    json.key("message").begin_object();
-    json.key("role").value("assistant");
-    json.key("content").value(all.text);
-    json.key("refusal").null();
-    json.end_object();
-    write_logprobs(json, &all);
-    write_ending(json, &outcome);
-    json.end_object().end_array();
+    json.key("choices").begin_array();
+    for (const WholeChoice& choice : choices) write_choice(json, choice);
+    json.end_array();
+    // All choices of a chat have one prompt.
+    write_prompt_logprobs(json, head_, *choices.front().view, tokenizer_);
+    write_prompt_ids(json, *choices.front().view);
     json.key("usage");
     write_usage(json, usage);
     json.end_object();
@@ -57,38 +56,77 @@ class ChatFormat final : public AnswerFormat {
   }
 
  private:
-  std::string chunk(const RunningUsage& usage, const Piece* piece, const Outcome* outcome,
+  // What a chunk tells beside its delta; null: nothing.
+  struct Told {
+    const Piece* piece = nullptr;
+    const Outcome* outcome = nullptr;
+    const Usage* own = nullptr;
+  };
+
+  std::string chunk(ChoiceView& choice, const Told& told, const RunningUsage& usage,
                     const std::function<void(base::JsonWriter&)>& write_delta) {
     base::JsonWriter json;
     json.begin_object();
     write_head(json, head_, "chat.completion.chunk");
     json.key("choices").begin_array().begin_object();
-    json.key("index").value(0);
+    json.key("index").value(choice.index);
     json.key("delta").begin_object();
     write_delta(json);
     json.end_object();
-    write_logprobs(json, piece);
-    write_ending(json, outcome);
+    write_logprobs(json, told.piece);
+    write_ending(json, told.outcome);
+    write_token_ids(json, told.piece);
+    if (told.own != nullptr) {
+      json.key("usage");
+      write_usage(json, *told.own);
+    }
     json.end_object().end_array();
+    if (!std::exchange(choice.prompt_told, true)) write_prompt_ids(json, choice);
     write_running_usage(json, head_, usage);
     json.end_object();
     return std::move(json).take();
   }
 
+  void write_choice(base::JsonWriter& json, const WholeChoice& choice) {
+    json.begin_object();
+    json.key("index").value(choice.view->index);
+    json.key("message").begin_object();
+    json.key("role").value("assistant");
+    json.key("content").value(choice.all->text);
+    json.key("refusal").null();
+    json.end_object();
+    write_logprobs(json, choice.all);
+    write_ending(json, &choice.outcome);
+    write_token_ids(json, choice.all);
+    json.end_object();
+  }
+
+  void write_prompt_ids(base::JsonWriter& json, const ChoiceView& choice) {
+    if (!head_.token_ids) return;
+    json.key("prompt_token_ids");
+    write_ids(json, choice.prompt);
+  }
+
+  void write_token_ids(base::JsonWriter& json, const Piece* piece) {
+    if (!head_.token_ids || piece == nullptr) return;
+    json.key("token_ids");
+    write_ids(json, piece->ids);
+  }
+
   void write_logprobs(base::JsonWriter& json, const Piece* piece) {
     json.key("logprobs");
-    if (!head_.logprobs || piece == nullptr) {
+    if (head_.logprobs < 0 || piece == nullptr) {
       json.null();
       return;
     }
     json.begin_object().key("content").begin_array();
     for (const TokenRecord& token : piece->tokens) {
       json.begin_object();
-      write_token(json, token.bytes, token.event.logprob);
+      write_token(json, token.event.token, token.bytes, token.event.logprob);
       json.key("top_logprobs").begin_array();
-      for (const wire::TokenLogprob& other : token.event.top_logprobs) {
+      for (const wire::TokenLogprob& other : top_of(token.event, head_.logprobs)) {
         json.begin_object();
-        write_token(json, tokenizer_.token_bytes(other.id), other.logprob);
+        write_token(json, other.id, tokenizer_.token_bytes(other.id), other.logprob);
         json.end_object();
       }
       json.end_array().end_object();
@@ -96,8 +134,10 @@ class ChatFormat final : public AnswerFormat {
     json.end_array().key("refusal").null().end_object();
   }
 
-  static void write_token(base::JsonWriter& json, std::string_view bytes, float logprob) {
-    json.key("token").value(bytes);
+  void write_token(base::JsonWriter& json, wire::TokenId id, std::string_view bytes,
+                   float logprob) const {
+    json.key("token");
+    head_.token_id_names ? json.value(token_id_name(id)) : json.value(bytes);
     json.key("logprob").value(finite_logprob(logprob));
     json.key("bytes");
     write_bytes(json, bytes);

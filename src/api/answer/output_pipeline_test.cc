@@ -73,6 +73,7 @@ TEST(OutputPipeline, JoinedPiecesAreTheWholeDecodeForRandomTokens) {
   }
 }
 
+// C150
 TEST(OutputPipeline, ACharacterSplitOverTokensComesOutWhole) {
   const Joined whole = run({'a', ByteTokenizer::kHalfSmile, 0x98, 0x80, 'b'}, with_stops({}));
   EXPECT_EQ(whole.text,
@@ -82,10 +83,12 @@ TEST(OutputPipeline, ACharacterSplitOverTokensComesOutWhole) {
   EXPECT_EQ(whole.records, 5u);
 }
 
+// C150
 TEST(OutputPipeline, AnUnfinishedCharacterAtTheEndIsOneReplacement) {
   EXPECT_EQ(run({'a', ByteTokenizer::kHalfSmile}, with_stops({})).text, "a\xEF\xBF\xBD");
 }
 
+// C160
 TEST(OutputPipeline, HeldBackTextComesOutAtTheEnd) {
   EXPECT_EQ(run(ids_of("ends with </en"), with_stops({"</end>"})).text, "ends with </en");
 }
@@ -118,6 +121,7 @@ TEST(OutputPipeline, AStopThatIsTheCharacterOfTwoTokensLeavesNeitherRecord) {
   EXPECT_EQ(cut.bytes, "x");
 }
 
+// C136
 TEST(OutputPipeline, RecordsJoinedAreTheTextUnderRandomStops) {
   base::Rng rng(11);
   // Valid characters of one to four bytes, so that bytes and text can be compared.

@@ -52,6 +52,7 @@ void expect_all_splits(const std::string& text, const std::vector<std::string>& 
   }
 }
 
+// C158
 TEST(StopMatcher, TextBeforeTheEarliestMatchIsTheSameUnderEverySplit) {
   expect_all_splits("xxabcxx", {"ab", "abc", "b"});
   expect_all_splits("xaabaabx", {"aabx"});
@@ -82,6 +83,7 @@ TEST(StopMatcher, RandomTextsOverASmallAlphabetAgreeWithTheDefinition) {
   }
 }
 
+// C158
 TEST(StopMatcher, HoldsBackExactlyTheLongestPossibleStopPrefix) {
   StopMatcher matcher({"</end>", "/e!"});
   EXPECT_EQ(matcher.push("a<"), "a");

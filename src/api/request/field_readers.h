@@ -16,6 +16,13 @@ inline constexpr size_t kStopBytesMax = 1024;  // of one stop string
 inline constexpr size_t kStopTokenIdsMax = 256;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kToolsMax = 128;
+inline constexpr size_t kCacheSaltMax = 256;  // bytes
+inline constexpr size_t kRequestIdMax = 128;
+inline constexpr int64_t kDeadlineMillisecondsMax = 86'400'000;  // a day
+
+// Names of requests as clients may choose them: they go into headers and logs, so only plain
+// characters pass.
+bool is_request_id(std::string_view id);
 
 Failure read_number(const boost::json::value& value, std::string_view path, const NumberRule& rule,
                     double& out);
@@ -23,6 +30,8 @@ Failure read_number(const boost::json::value& value, std::string_view path, cons
 Failure read_integer(const boost::json::value& value, std::string_view path, int64_t min,
                      int64_t max, int64_t& out);
 Failure read_bool(const boost::json::value& value, std::string_view path, bool& out);
+Failure read_token_id(const boost::json::value& value, std::string_view path,
+                      const DecodeContext& context, wire::TokenId& out);
 
 using FieldReader = Failure(boost::json::value& value, const DecodeContext& context,
                             RequestFields& out);
@@ -36,5 +45,10 @@ FieldReader read_prompt;
 FieldReader read_chat_template_kwargs;
 FieldReader read_tools;
 FieldReader read_tool_choice;
+FieldReader read_cache_salt;
+FieldReader read_request_id;
+FieldReader read_rid;
+FieldReader read_options;
+FieldReader read_service_tier;
 
 }  // namespace bulkhead::api

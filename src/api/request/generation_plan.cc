@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace bulkhead::api {
 namespace {
@@ -52,27 +53,71 @@ std::vector<wire::TokenId> stop_ids(const RequestFields& fields,
 }
 
 // How many tokens may be generated; nothing fits: context_length_exceeded.
-Failure answer_length(const RequestFields& fields, Endpoint endpoint, int64_t prompt, int64_t limit,
-                      int64_t& out) {
+Failure answer_length(const RequestFields& fields, Endpoint endpoint, const std::string& name,
+                      int64_t limit, PromptPlan& prompt) {
   const std::optional<int64_t> asked =
       fields.max_completion_tokens ? fields.max_completion_tokens : fields.max_tokens;
-  const int64_t room = limit - prompt;
-  if (room < 1) {
+  const auto length = static_cast<int64_t>(prompt.ids.size());
+  const int64_t room = limit - length;
+  if (room < (asked == 0 ? 0 : 1)) {
     return context_overflow(
-        fmt::format("the context holds {} tokens and the prompt has {}, which leaves no room for "
-                    "an answer; shorten the prompt",
-                    limit, prompt));
+        fmt::format("the context holds {} tokens and {} has {}, which leaves no room for an "
+                    "answer; shorten the prompt",
+                    limit, name, length));
   }
   if (asked && *asked > room) {
     return context_overflow(
-        fmt::format("the context holds {} tokens; the prompt has {} and {} more were requested; "
-                    "ask for at most {} or shorten the prompt",
-                    limit, prompt, *asked, room));
+        fmt::format("the context holds {} tokens; {} has {} and {} more were requested; ask for "
+                    "at most {} or shorten the prompt",
+                    limit, name, length, *asked, room));
   }
   const int64_t otherwise =
       endpoint == kCompletions ? std::min(room, kCompletionTokensDefault) : room;
-  out = asked.value_or(otherwise);
+  prompt.max_tokens = static_cast<int32_t>(asked.value_or(otherwise));
+  const int64_t min_tokens = fields.min_tokens.value_or(0);
+  if (min_tokens > prompt.max_tokens) {
+    return invalid_value("min_tokens",
+                         fmt::format("min_tokens must be at most the {} tokens that may be "
+                                     "generated, but {} was given",
+                                     prompt.max_tokens, min_tokens));
+  }
   return std::nullopt;
+}
+
+Failure check_ids(const PromptPlan& prompt, const std::string& field, int32_t vocabulary) {
+  if (prompt.ids.empty()) return invalid_value(field, field + " must give at least one token");
+  for (const wire::TokenId id : prompt.ids) {
+    if (id < 0 || id >= vocabulary) {
+      return invalid_value(
+          field,
+          fmt::format("{} holds a token that the model has no embedding for: id {}", field, id));
+    }
+  }
+  return std::nullopt;
+}
+
+// All choices are submitted together, so together they must fit the server's queue.
+Failure check_choices(size_t prompts, int64_t n, const wire::GenerateLimits& limits) {
+  const uint64_t choices = prompts * static_cast<uint64_t>(n);
+  const uint64_t most = uint64_t{limits.running_max} + limits.queued_max;
+  if (choices <= most) return std::nullopt;
+  return invalid_value(n > 1 ? "n" : "prompt",
+                       fmt::format("the server takes at most {} choices at once, but prompts times "
+                                   "n is {}; send fewer in one request",
+                                   most, choices));
+}
+
+OutputOptions output_options(const RequestFields& fields, Endpoint endpoint, bool logprobs) {
+  OutputOptions out;
+  out.stop = fields.stop;
+  out.include_stop = fields.include_stop_str_in_output.value_or(false);
+  out.skip_special = fields.skip_special_tokens.value_or(true);
+  out.logprobs = logprobs;
+  // Clients of the legacy form count on one entry per token.
+  out.every_record = endpoint == kCompletions;
+  out.token_ids = fields.return_token_ids.value_or(false);
+  out.min_tokens = static_cast<int32_t>(fields.min_tokens.value_or(0));
+  return out;
 }
 
 }  // namespace
@@ -82,42 +127,50 @@ int64_t context_limit(const wire::GenerateLimits& limits) {
   return std::min(limits.context_tokens, limits.cache_tokens);
 }
 
+uint64_t choice_seed(uint64_t seed, int32_t number) {
+  if (number == 0) return seed;
+  // SplitMix64's finalizer: neighbouring numbers get unrelated seeds.
+  uint64_t x = seed + 0x9E3779B97F4A7C15u * static_cast<uint64_t>(number);
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
 Failure plan_generation(const RequestFields& fields, Endpoint endpoint,
-                        std::vector<wire::TokenId> prompt, const GenerationDefaults& defaults,
+                        std::vector<PromptPlan> prompts, const GenerationDefaults& defaults,
                         const wire::GenerateLimits& limits, uint64_t seed, GenerationPlan& out) {
-  const std::string prompt_field = endpoint == kChat ? "messages" : "prompt";
-  if (prompt.empty()) {
-    return invalid_value(prompt_field, prompt_field + " must give at least one token");
-  }
-  for (const wire::TokenId id : prompt) {
-    if (id < 0 || id >= limits.vocabulary_size) {
-      return invalid_value(prompt_field, fmt::format("{} holds a token that the model has no "
-                                                     "embedding for: id {}",
-                                                     prompt_field, id));
+  const int64_t n = fields.n.value_or(1);
+  if (Failure failure = check_choices(prompts.size(), n, limits)) return failure;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const bool one = prompts.size() == 1;
+    const std::string field = endpoint == kChat ? "messages"
+                              : one             ? "prompt"
+                                                : fmt::format("prompt[{}]", i);
+    if (Failure failure = check_ids(prompts[i], field, limits.vocabulary_size)) return failure;
+    if (Failure failure = answer_length(fields, endpoint, one ? "the prompt" : field,
+                                        context_limit(limits), prompts[i])) {
+      return failure;
     }
   }
-  int64_t max_tokens = 0;
-  if (Failure failure = answer_length(fields, endpoint, static_cast<int64_t>(prompt.size()),
-                                      context_limit(limits), max_tokens)) {
-    return failure;
-  }
-  const int64_t min_tokens = fields.min_tokens.value_or(0);
-  if (min_tokens > max_tokens) {
-    return invalid_value("min_tokens",
-                         fmt::format("min_tokens must be at most the {} tokens that may be "
-                                     "generated, but {} was given",
-                                     max_tokens, min_tokens));
-  }
-  out.request.prompt = std::move(prompt);
+  out.prompts = std::move(prompts);
+  out.n = static_cast<int32_t>(n);
   out.request.sampling = sampling(fields, endpoint, defaults, seed);
-  out.request.max_tokens = static_cast<int32_t>(max_tokens);
-  out.request.min_tokens = static_cast<int32_t>(min_tokens);
+  out.request.min_tokens = static_cast<int32_t>(fields.min_tokens.value_or(0));
+  out.request.priority = static_cast<int32_t>(fields.priority.value_or(0));
   out.request.stop_ids = stop_ids(fields, defaults);
-  out.output.stop = fields.stop;
-  out.output.include_stop = fields.include_stop_str_in_output.value_or(false);
-  out.output.skip_special = fields.skip_special_tokens.value_or(true);
-  out.output.logprobs = out.request.sampling.top_logprobs >= 0;
-  out.output.min_tokens = out.request.min_tokens;
+  const bool logprobs = out.request.sampling.top_logprobs >= 0;
+  out.output = output_options(fields, endpoint, logprobs);
+  out.echo = fields.echo.value_or(false);
+  out.prompt_logprobs = static_cast<int32_t>(fields.prompt_logprobs.value_or(-1));
+  out.request.prompt_logprobs =
+      std::max(out.prompt_logprobs, out.echo && logprobs ? out.request.sampling.top_logprobs : -1);
+  // Who scores texts cuts the last entry off as the generated one, so an end token must have one
+  // too. The generator does not send end tokens: it is not told, and the answer ends here.
+  if (out.echo && logprobs && out.request.min_tokens == 0) {
+    out.output.end_ids = std::exchange(out.request.stop_ids, {});
+  }
+  out.token_id_names = fields.return_tokens_as_token_ids.value_or(false);
+  out.service_tier = fields.service_tier;
   out.stream = fields.stream.value_or(false);
   out.include_usage = fields.include_usage.value_or(false);
   out.continuous_usage = fields.continuous_usage_stats.value_or(false);

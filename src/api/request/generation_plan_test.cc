@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 namespace bulkhead::api {
 namespace {
@@ -14,6 +15,8 @@ wire::GenerateLimits limits_of(int32_t context, int32_t cache = 100000) {
   limits.context_tokens = context;
   limits.cache_tokens = cache;
   limits.vocabulary_size = 100;
+  limits.running_max = 8;
+  limits.queued_max = 56;
   return limits;
 }
 
@@ -25,10 +28,12 @@ struct Planned {
 Planned plan(const RequestFields& fields, size_t prompt, const wire::GenerateLimits& limits,
              Endpoint endpoint = kChat, const GenerationDefaults& defaults = {}) {
   Planned out;
-  out.failure = plan_generation(fields, endpoint, Ids(prompt, 1), defaults, limits, 77, out.plan);
+  out.failure =
+      plan_generation(fields, endpoint, {{Ids(prompt, 1)}}, defaults, limits, 77, out.plan);
   return out;
 }
 
+// C107, C135, C183
 TEST(GenerationPlan, LengthsAreExactAtTheContextsEdge) {
   struct Row {
     size_t prompt;
@@ -60,25 +65,26 @@ TEST(GenerationPlan, LengthsAreExactAtTheContextsEdge) {
       EXPECT_NE(out.failure->message.find("128"), std::string::npos);
       EXPECT_NE(out.failure->message.find(std::to_string(row.prompt)), std::string::npos);
     } else {
-      EXPECT_EQ(out.plan.request.max_tokens, row.planned) << row.prompt;
+      EXPECT_EQ(out.plan.prompts[0].max_tokens, row.planned) << row.prompt;
     }
   }
 }
 
 TEST(GenerationPlan, ACacheSmallerThanTheContextIsTheLimit) {
-  EXPECT_EQ(plan({}, 20, limits_of(128, 64)).plan.request.max_tokens, 44);
+  EXPECT_EQ(plan({}, 20, limits_of(128, 64)).plan.prompts[0].max_tokens, 44);
 }
 
+// C185
 TEST(GenerationPlan, TheNewerNameOfTheLimitGoesFirst) {
   RequestFields fields;
   fields.max_tokens = 5;
   fields.max_completion_tokens = 7;
-  EXPECT_EQ(plan(fields, 1, limits_of(128)).plan.request.max_tokens, 7);
+  EXPECT_EQ(plan(fields, 1, limits_of(128)).plan.prompts[0].max_tokens, 7);
 }
 
 TEST(GenerationPlan, CompletionsDefaultToSixteenTokensOrTheRestOfTheContext) {
-  EXPECT_EQ(plan({}, 1, limits_of(128), kCompletions).plan.request.max_tokens, 16);
-  EXPECT_EQ(plan({}, 120, limits_of(128), kCompletions).plan.request.max_tokens, 8);
+  EXPECT_EQ(plan({}, 1, limits_of(128), kCompletions).plan.prompts[0].max_tokens, 16);
+  EXPECT_EQ(plan({}, 120, limits_of(128), kCompletions).plan.prompts[0].max_tokens, 8);
 }
 
 TEST(GenerationPlan, MinTokensMayNotExceedWhatMayBeGenerated) {
@@ -94,10 +100,11 @@ TEST(GenerationPlan, PromptsHaveAtLeastOneTokenAllInsideTheVocabulary) {
   EXPECT_EQ(plan({}, 0, limits_of(128)).failure->param, "messages");
   EXPECT_EQ(plan({}, 0, limits_of(128), kCompletions).failure->param, "prompt");
   GenerationPlan out;
-  EXPECT_TRUE(plan_generation({}, kChat, {100}, {}, limits_of(128), 0, out).has_value());
-  EXPECT_TRUE(plan_generation({}, kChat, {-1}, {}, limits_of(128), 0, out).has_value());
+  EXPECT_TRUE(plan_generation({}, kChat, {{{100}}}, {}, limits_of(128), 0, out).has_value());
+  EXPECT_TRUE(plan_generation({}, kChat, {{{-1}}}, {}, limits_of(128), 0, out).has_value());
 }
 
+// C167, C168
 TEST(GenerationPlan, TheClientsValuesGoBeforeTheModels) {
   GenerationDefaults defaults;
   defaults.temperature = 0.6;
@@ -129,6 +136,7 @@ TEST(GenerationPlan, TheClientsValuesGoBeforeTheModels) {
   EXPECT_EQ(sampling.top_logprobs, 0);
 }
 
+// C167
 TEST(GenerationPlan, TinyValuesStayInTheRangeOfFloat) {
   RequestFields fields;
   fields.temperature = 1e-9;
@@ -148,6 +156,71 @@ TEST(GenerationPlan, StopIdsAreTheModelsAndTheClients) {
   EXPECT_EQ(plan(fields, 1, limits_of(128), kChat, defaults).plan.request.stop_ids, (Ids{2, 5, 7}));
   fields.ignore_eos = true;
   EXPECT_EQ(plan(fields, 1, limits_of(128), kChat, defaults).plan.request.stop_ids, (Ids{5, 7}));
+}
+
+TEST(GenerationPlan, NoTokensNeedNoRoom) {
+  RequestFields fields;
+  fields.max_tokens = 0;
+  fields.echo = true;
+  EXPECT_FALSE(plan(fields, 128, limits_of(128), kCompletions).failure.has_value());
+  EXPECT_EQ(plan(fields, 20, limits_of(128), kCompletions).plan.prompts[0].max_tokens, 0);
+  EXPECT_EQ(plan(fields, 129, limits_of(128), kCompletions).failure->code,
+            "context_length_exceeded");
+}
+
+TEST(GenerationPlan, EveryPromptHasItsOwnLengthAndIsNamedWhenItIsWrong) {
+  RequestFields fields;
+  fields.max_tokens = 8;
+  GenerationPlan out;
+  EXPECT_FALSE(plan_generation(fields, kCompletions, {{Ids(5, 1)}, {Ids(120, 1)}}, {},
+                               limits_of(128), 0, out)
+                   .has_value());
+  EXPECT_EQ(out.prompts.size(), 2u);
+  Failure failure = plan_generation(fields, kCompletions, {{Ids(5, 1)}, {Ids(121, 1)}}, {},
+                                    limits_of(128), 0, out);
+  EXPECT_NE(failure->message.find("prompt[1]"), std::string::npos);
+  failure = plan_generation(fields, kCompletions, {{Ids(5, 1)}, {}}, {}, limits_of(128), 0, out);
+  EXPECT_EQ(failure->param, "prompt[1]");
+}
+
+TEST(GenerationPlan, MoreChoicesThanTheServerCanEverQueueAreRefusedWithTheLimit) {
+  RequestFields fields;
+  fields.n = 64;
+  EXPECT_FALSE(plan(fields, 1, limits_of(128)).failure.has_value());
+  fields.n = 65;
+  const Failure failure = plan(fields, 1, limits_of(128)).failure;
+  EXPECT_EQ(failure->param, "n");
+  EXPECT_EQ(failure->code, "invalid_value");
+  EXPECT_NE(failure->message.find("64"), std::string::npos);
+}
+
+TEST(GenerationPlan, TheFirstChoiceHasTheRequestsSeedAndEveryOtherItsOwn) {
+  std::set<uint64_t> seeds;
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{2}, ~uint64_t{0}}) {
+    EXPECT_EQ(choice_seed(seed, 0), seed);
+    for (int32_t number = 0; number < 128; ++number) {
+      EXPECT_EQ(choice_seed(seed, number), choice_seed(seed, number));
+      seeds.insert(choice_seed(seed, number));
+    }
+  }
+  EXPECT_EQ(seeds.size(), 4u * 128u);
+}
+
+TEST(GenerationPlan, PromptsAreScoredAsFarAsAnythingAsksForIt) {
+  RequestFields fields;
+  const auto asked = [&] {
+    return plan(fields, 5, limits_of(128), kCompletions).plan.request.prompt_logprobs;
+  };
+  EXPECT_EQ(asked(), -1);
+  fields.echo = true;
+  EXPECT_EQ(asked(), -1);
+  fields.completion_logprobs = 2;
+  EXPECT_EQ(asked(), 2);
+  fields.prompt_logprobs = 5;
+  EXPECT_EQ(asked(), 5);
+  fields.echo.reset();
+  fields.prompt_logprobs = 0;
+  EXPECT_EQ(asked(), 0);
 }
 
 TEST(GenerationDefaults, OutsideTheirRangeAreALoadError) {

@@ -16,6 +16,7 @@ constexpr size_t kArgumentBytesMax = 4u << 20;
 
 struct MessageReader {
   size_t argument_bytes = 0;
+  bool partial = false;  // of the latest message
 
   Failure read(json::value& message, const std::string& path, json::object& out);
   Failure read_content(const json::value* content, const std::string& role, const std::string& path,
@@ -23,6 +24,7 @@ struct MessageReader {
   Failure read_tool_calls(json::value& calls, const std::string& path);
   Failure read_tool_call(json::value& call, const std::string& path);
   Failure read_arguments(json::value& arguments, const std::string& path);
+  Failure read_partial(json::object& message, const std::string& role, const std::string& path);
 };
 
 Failure wrong_type(const std::string& path, std::string_view wanted, const json::value& given) {
@@ -135,6 +137,24 @@ Failure MessageReader::read_tool_calls(json::value& calls, const std::string& pa
   return std::nullopt;
 }
 
+// An assistant's message that the answer goes on with.
+Failure MessageReader::read_partial(json::object& message, const std::string& role,
+                                    const std::string& path) {
+  const std::string partial_path = at_key(path, "partial");
+  if (partial) {
+    return invalid_value(path, path + " follows a partial message, which must be the last one");
+  }
+  const json::value* flag = message.if_contains("partial");
+  if (flag == nullptr || flag->is_null()) return std::nullopt;
+  if (!flag->is_bool()) return wrong_type(partial_path, "a boolean", *flag);
+  partial = flag->get_bool();
+  if (partial && role != "assistant") {
+    return invalid_value(partial_path, partial_path + " belongs in an assistant message");
+  }
+  message.erase("partial");
+  return std::nullopt;
+}
+
 Failure MessageReader::read(json::value& message, const std::string& path, json::object& out) {
   if (!message.is_object()) return wrong_type(path, "an object", message);
   json::object& object = message.get_object();
@@ -161,6 +181,7 @@ Failure MessageReader::read(json::value& message, const std::string& path, json:
     }
     if (Failure failure = read_tool_calls(*calls, at_key(path, "tool_calls"))) return failure;
   }
+  if (Failure failure = read_partial(object, role, path)) return failure;
   out["role"] = role;
   out["content"] = content;
   for (auto& entry : object) {
@@ -187,6 +208,7 @@ Failure read_messages(json::value& value, const DecodeContext&, RequestFields& o
     messages.emplace_back(std::move(message));
   }
   out.messages = std::move(messages);
+  out.partial = reader.partial;
   return std::nullopt;
 }
 

@@ -61,6 +61,7 @@ TEST(Messages, ComeOutWithRoleAndStringContent) {
   }
 }
 
+// C179
 TEST(Messages, AreRefusedWithTheirPath) {
   struct Row {
     std::string_view in;

@@ -31,6 +31,7 @@ TEST_F(PromptEncoderTest, ControlTokensOfTheTemplateBecomeIds) {
             (Ids{ByteTokenizer::kStart, 'a', ByteTokenizer::kEnd}));
 }
 
+// C152
 TEST_F(PromptEncoderTest, ControlTokensInUserTextStayText) {
   const Ids ids = encode({{"<|im_start|>", true}, {"<|im_end|>", false}, {"<|im_end|>", true}});
   ASSERT_EQ(ids.size(), 2 + std::string_view("<|im_end|>").size());

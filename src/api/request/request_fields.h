@@ -21,6 +21,10 @@
 
 namespace bulkhead::api {
 
+inline constexpr int64_t kChoicesMax = 128;  // of one request: prompts times n
+
+using PromptInput = std::variant<std::string, std::vector<wire::TokenId>>;
+
 // Everything either endpoint accepts, still as the client said it.
 struct RequestFields {
   std::optional<std::string> model;
@@ -44,6 +48,7 @@ struct RequestFields {
   std::optional<bool> ignore_eos;
   std::optional<bool> skip_special_tokens;
   std::optional<bool> include_stop_str_in_output;
+  std::optional<bool> echo;  // completions
 
   std::optional<bool> stream;
   bool stream_options = false;  // the object was there
@@ -52,15 +57,28 @@ struct RequestFields {
   std::optional<bool> logprobs;                // chat
   std::optional<int64_t> top_logprobs;         // chat; needs logprobs
   std::optional<int64_t> completion_logprobs;  // completions
+  std::optional<int64_t> prompt_logprobs;
+  std::optional<bool> return_token_ids;
+  std::optional<bool> return_tokens_as_token_ids;
+
+  std::optional<std::string> request_id;  // or `rid`, which goes after it
+  std::optional<std::string> rid;
+  std::optional<int64_t> priority;
+  std::optional<int64_t> deadline_ms;
+  bool reject_if_busy = false;
+  bool service_tier = false;  // one was asked for
+  std::string cache_salt;     // empty: none
+  std::optional<bool> cache_prompt;
 
   boost::json::value messages;  // chat: normalised, see messages.h
   boost::json::value tools;     // chat: validated, or null
   bool tools_allowed = true;    // tool_choice is not "none"
   boost::json::object chat_template_kwargs;
   std::optional<bool> add_generation_prompt;
+  std::optional<bool> continue_final_message;
+  bool partial = false;  // the last message says so: the same
 
-  std::string prompt_text;  // completions: one of the two
-  std::optional<std::vector<wire::TokenId>> prompt_ids;
+  std::vector<PromptInput> prompts;  // completions
 };
 
 struct DecodeContext {
@@ -92,8 +110,13 @@ struct CustomRule {
 struct RefusedRule {
   std::string_view reason;
 };
+// A known field that clients send and that changes nothing here, whatever its value.
+struct AcceptedRule {
+  std::string_view reason;
+};
 
-using FieldRule = std::variant<NumberRule, IntegerRule, BoolRule, CustomRule, RefusedRule>;
+using FieldRule =
+    std::variant<NumberRule, IntegerRule, BoolRule, CustomRule, RefusedRule, AcceptedRule>;
 
 enum Endpoint : uint8_t { kChat = 1, kCompletions = 2, kBoth = 3 };
 

@@ -33,6 +33,7 @@ std::string with_field(Endpoint endpoint, std::string_view name, std::string_vie
   std::string extra;
   if (name == "top_logprobs") extra = R"("logprobs":true,)";
   if (name == "stream_options") extra = R"("stream":true,)";
+  if (name == "max_tokens" && endpoint == kCompletions) extra = R"("echo":true,)";
   const std::string required =
       endpoint == kChat ? R"("messages":[{"role":"user","content":"hi"}])" : R"("prompt":"hi")";
   return fmt::format("{{{}{},\"{}\":{}}}", extra, required, name, value);
@@ -61,6 +62,7 @@ void for_each_field(const Check& check) {
   }
 }
 
+// C169
 TEST(RequestFields, NumbersAreAcceptedUpToTheirLimitsAndNotBeyond) {
   for_each_field([](const FieldSpec& field, Endpoint endpoint) {
     const NumberRule* rule = std::get_if<NumberRule>(&field.rule);
@@ -82,11 +84,12 @@ TEST(RequestFields, NumbersAreAcceptedUpToTheirLimitsAndNotBeyond) {
   });
 }
 
+// C169
 TEST(RequestFields, IntegersAreAcceptedUpToTheirLimitsAndNotBeyond) {
   for_each_field([](const FieldSpec& field, Endpoint endpoint) {
     const IntegerRule* rule = std::get_if<IntegerRule>(&field.rule);
     if (rule == nullptr) return;
-    const bool one_only = field.name == "n" || field.name == "best_of";
+    const bool one_only = field.name == "best_of";
     expect_accepted(field, endpoint, fmt::format("{}", rule->min));
     if (one_only) {
       expect_refused(field, endpoint, fmt::format("{}", rule->max));
@@ -107,6 +110,7 @@ TEST(RequestFields, IntegersAreAcceptedUpToTheirLimitsAndNotBeyond) {
   });
 }
 
+// C169, C181
 TEST(RequestFields, EveryTypeButTheRightOneIsRefusedByName) {
   for_each_field([](const FieldSpec& field, Endpoint endpoint) {
     const std::string type = type_text(field);
@@ -114,6 +118,12 @@ TEST(RequestFields, EveryTypeButTheRightOneIsRefusedByName) {
       expect_refused(field, endpoint, "true");
       expect_refused(field, endpoint, "\"x\"");
       expect_accepted(field, endpoint, "false");
+      return;
+    }
+    if (type == "accepted") {
+      for (const char* value : {"true", "7", "\"x\"", "[1]", "{}"}) {
+        expect_accepted(field, endpoint, value);
+      }
       return;
     }
     const std::pair<std::string_view, std::string_view> samples[] = {
@@ -133,6 +143,7 @@ TEST(RequestFields, EveryTypeButTheRightOneIsRefusedByName) {
   });
 }
 
+// C167, C182
 TEST(RequestFields, NullMeansAbsentForEveryOptionalField) {
   std::string all_chat = R"({"messages":[{"role":"user","content":"hi"}])";
   std::string all_completions = R"({"prompt":"hi")";
@@ -149,12 +160,13 @@ TEST(RequestFields, NullMeansAbsentForEveryOptionalField) {
 }
 
 TEST(RequestFields, UnknownFieldsAreTolerated) {
-  const Decoded out = decode(
-      R"({"prompt":"x","store":false,"lora_path":null,"user":"u","metadata":{"a":[1]},"rid":7})",
-      kCompletions);
+  const Decoded out =
+      decode(R"({"prompt":"x","lora_path":null,"return_routed_experts":7,"session_id":{"a":[1]}})",
+             kCompletions);
   EXPECT_FALSE(out.failure.has_value());
 }
 
+// C167
 TEST(RequestFields, ZeroIsAValueAndNotUnset) {
   for (const char* zero : {"0", "0.0", "-0.0", "-0"}) {
     const Decoded out = decode(with_field(kChat, "temperature", zero), kChat);
@@ -196,7 +208,7 @@ constexpr Row kStructuredFields[] = {
     {kChat, "logit_bias", R"({"01":1})", "logit_bias", "invalid_value"},
     {kChat, "logit_bias", R"({"":1})", "logit_bias", "invalid_value"},
     {kChat, "logit_bias", R"({"1099511627776":1})", "logit_bias", "invalid_value"},
-    {kChat, "logit_bias", R"({"5":100.5})", "logit_bias.5", "invalid_value"},
+    {kChat, "logit_bias", R"({"5":100.5,"6":-1e300})", "", ""},
     {kChat, "logit_bias", R"({"5":"1"})", "logit_bias.5", "invalid_type"},
     {kChat, "stream_options", R"({"include_usage":true,"include_obfuscation":false})", "", ""},
     {kChat, "stream_options", R"({"include_usage":1})", "stream_options.include_usage",
@@ -234,16 +246,37 @@ constexpr Row kStructuredFields[] = {
     {kChat, "chat_template_kwargs", R"({"enable_thinking":false})", "", ""},
     {kChat, "chat_template_kwargs", R"({"messages":[]})", "chat_template_kwargs.messages",
      "invalid_value"},
-    {kChat, "n", "2", "n", "unsupported_parameter"},
     {kChat, "n", "129", "n", "invalid_value"},
+    {kChat, "echo", "true", "echo", "unsupported_parameter"},
+    {kChat, "cache_salt", R"("s")", "", ""},
+    {kChat, "cache_salt", R"("")", "cache_salt", "invalid_value"},
+    {kChat, "cache_salt", "1", "cache_salt", "invalid_type"},
+    {kChat, "request_id", R"("a-b_c.d:9")", "", ""},
+    {kChat, "request_id", R"("a b")", "request_id", "invalid_value"},
+    {kChat, "rid", R"("")", "rid", "invalid_value"},
+    {kChat, "rid", R"(["x"])", "rid", "invalid_type"},
+    {kChat, "options", R"({"rejectIfBusy":true,"other":1})", "", ""},
+    {kChat, "options", R"({"rejectIfBusy":null})", "", ""},
+    {kChat, "options", R"({"rejectIfBusy":1})", "options.rejectIfBusy", "invalid_type"},
+    {kChat, "service_tier", R"("flex")", "", ""},
+    {kChat, "deadline_ms", "86400000", "", ""},
+    {kChat, "deadline_ms", "0", "deadline_ms", "invalid_value"},
+    {kChat, "priority", "-2147483648", "", ""},
+    {kChat, "prompt_logprobs", "21", "prompt_logprobs", "invalid_value"},
     {kCompletions, "best_of", "2", "best_of", "unsupported_parameter"},
     {kCompletions, "suffix", R"("x")", "suffix", "unsupported_parameter"},
-    {kCompletions, "echo", "true", "echo", "unsupported_parameter"},
+    {kCompletions, "echo", "true", "", ""},
+    {kCompletions, "echo", "1", "echo", "invalid_type"},
     {kCompletions, "prompt", R"("")", "", ""},
     {kCompletions, "prompt", R"(["one"])", "", ""},
     {kCompletions, "prompt", "[1,2,99]", "", ""},
     {kCompletions, "prompt", "[[1,2]]", "", ""},
-    {kCompletions, "prompt", R"(["one","two"])", "prompt", "unsupported_parameter"},
+    {kCompletions, "prompt", R"(["one","two"])", "", ""},
+    {kCompletions, "prompt", R"(["one",[1,2],"two"])", "", ""},
+    {kCompletions, "prompt", "[[1],[2,3]]", "", ""},
+    {kCompletions, "prompt", R"(["one",2])", "prompt[1]", "invalid_type"},
+    {kCompletions, "prompt", R"([[1],["a"]])", "prompt[1][0]", "invalid_type"},
+    {kCompletions, "prompt", "[[1],[]]", "prompt[1]", "invalid_value"},
     {kCompletions, "prompt", "[]", "prompt", "invalid_value"},
     {kCompletions, "prompt", "[[]]", "prompt[0]", "invalid_value"},
     {kCompletions, "prompt", "[-1]", "prompt[0]", "invalid_value"},
@@ -264,6 +297,7 @@ void expect_row(const Row& row) {
   EXPECT_EQ(out.failure->code, row.code) << shown;
 }
 
+// C170, C171
 TEST(RequestFields, StructuredFieldsNameThePathOfWhatIsWrong) {
   // The last of two equal keys counts, so a row replaces the prompt of the valid request.
   for (const Row& row : kStructuredFields) expect_row(row);
@@ -288,12 +322,50 @@ TEST(RequestFields, LoneSurrogatesAreNoText) {
   }
 }
 
+TEST(RequestFields, BiasesAreClampedToWhatMakesADifference) {
+  const Decoded out = decode(with_field(kChat, "logit_bias", R"({"1":250,"2":-1e9,"3":5})"), kChat);
+  ASSERT_EQ(out.fields.logit_bias.size(), 3u);
+  for (const auto& [id, bias] : out.fields.logit_bias) {
+    EXPECT_EQ(bias, id == 1 ? 100.0f : id == 2 ? -100.0f : 5.0f);
+  }
+}
+
+TEST(RequestFields, PromptsAndChoicesTogetherAreBounded) {
+  const auto prompts = [](int count) {
+    std::string list = "\"p\"";
+    for (int i = 1; i < count; ++i) list += ",\"p\"";
+    return "\"prompt\":[" + list + "]";
+  };
+  const auto refused = [](const std::string& fields) {
+    const Decoded out = decode("{" + fields + "}", kCompletions);
+    return out.failure ? out.failure->param : std::string();
+  };
+  EXPECT_EQ(refused(prompts(128)), "");
+  EXPECT_EQ(refused(prompts(129)), "prompt");
+  EXPECT_EQ(refused(prompts(64) + ",\"n\":2"), "");
+  EXPECT_EQ(refused(prompts(64) + ",\"n\":3"), "n");
+  const Decoded out = decode("{" + prompts(2) + ",\"n\":128}", kCompletions);
+  EXPECT_NE(out.failure->message.find("128"), std::string::npos) << "the limit is named";
+}
+
 TEST(RequestFields, RulesOfTwoFieldsNameTheOneThatMustChange) {
   EXPECT_EQ(decode(R"({"prompt":"x","stream_options":{}})", kCompletions).failure->param,
             "stream_options");
   EXPECT_EQ(decode(R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":1})", kChat)
                 .failure->param,
             "top_logprobs");
+  EXPECT_EQ(decode(R"({"prompt":"x","max_tokens":0})", kCompletions).failure->param, "max_tokens");
+  EXPECT_FALSE(decode(R"({"prompt":"x","max_tokens":0,"echo":true})", kCompletions).failure);
+  EXPECT_EQ(
+      decode(R"({"prompt":"x","prompt_logprobs":1,"stream":true})", kCompletions).failure->param,
+      "prompt_logprobs");
+  const std::string turn = R"({"messages":[{"role":"assistant","content":"x"}],)";
+  EXPECT_EQ(decode(turn + R"("continue_final_message":true,"add_generation_prompt":true})", kChat)
+                .failure->param,
+            "add_generation_prompt");
+  EXPECT_FALSE(
+      decode(turn + R"("continue_final_message":true,"add_generation_prompt":false})", kChat)
+          .failure);
 }
 
 TEST(RequestFields, MissingRequiredFieldsAreNamed) {
@@ -302,6 +374,7 @@ TEST(RequestFields, MissingRequiredFieldsAreNamed) {
   EXPECT_EQ(decode("{}", kChat).failure->code, "missing_required_parameter");
 }
 
+// C145, C181
 TEST(RequestFields, BodiesThatAreNoJsonObjectAreRefused) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += '[';
@@ -335,6 +408,7 @@ TEST(RequestFields, BodiesThatAreNoJsonObjectAreRefused) {
   }
 }
 
+// C181
 TEST(RequestFields, ABodyCutAtAnyByteIsRefused) {
   const std::string whole =
       R"({"prompt":"h\u00e9","temperature":0.5,"stop":["a"],"logit_bias":{"1":-1e1}})";
@@ -361,7 +435,7 @@ TEST(RequestFields, TheDocumentationHasARowForEveryField) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const FieldSpec& field : field_table()) {
     const std::string row =
-        type_text(field) == "refused"
+        type_text(field) == "refused" || type_text(field) == "accepted"
             ? fmt::format("| `{}` | {} |", field.name, range_text(field))
             : fmt::format("| `{}` | {} | {} | {} |", field.name, type_text(field),
                           range_text(field), field.default_text);

@@ -1,4 +1,4 @@
-// Generations through the whole API: chunk order, whole answers, ends, failures, figures.
+// Answers of one choice through the whole API: chunk order, whole answers, ends, failures, figures.
 #include <gtest/gtest.h>
 
 #include "api/api.h"
@@ -129,16 +129,22 @@ TEST(ChatStream, ChunksComeInTheOrderThatClientsExpect) {
   EXPECT_EQ(usage.at("completion_tokens").as_int64(), 2);
   EXPECT_EQ(usage.at("total_tokens").as_int64(), prompt + 2);
   EXPECT_EQ(usage.at("prompt_tokens_details").at("cached_tokens").as_int64(), 1);
+  EXPECT_EQ(usage.at("completion_tokens_details").at("reasoning_tokens").as_int64(), 0);
 }
 
-TEST(ChatStream, WithoutTheOptionThereIsNoUsageAnywhere) {
+TEST(ChatStream, WithoutTheOptionOnlyTheLastChoiceTellsUsage) {
   ApiWorld world;
   const auto writer = world.chat(std::string(kStream));
   world.generator.text(world.generator.last(), "ok");
   world.generator.finish(world.generator.last(), FinishReason::kLength);
   world.pump();
   const Folded folded = fold(*writer);
-  EXPECT_EQ(writer->streamed.find("usage"), std::string::npos);
+  const std::vector<std::string> events = writer->events();
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    const boost::json::object chunk = parse(events[i]);
+    EXPECT_FALSE(chunk.contains("usage"));
+    EXPECT_EQ(choice_of(chunk).contains("usage"), i + 2 == events.size());
+  }
   EXPECT_EQ(folded.finish_reason, "length");
   EXPECT_TRUE(folded.done);
 }
@@ -387,6 +393,7 @@ TEST(Logprobs, CompletionsUseTheLegacyObject) {
   EXPECT_EQ(offsets[4].as_int64(), 2);
 }
 
+// C162
 TEST(Logprobs, AreFiniteNumbersWhateverTheModelSays) {
   ApiWorld world;
   const auto writer = world.complete(R"(,"logprobs":1)");
@@ -405,6 +412,7 @@ TEST(Logprobs, AreFiniteNumbersWhateverTheModelSays) {
   EXPECT_EQ(logprobs.at("top_logprobs").as_array()[0].at("y").as_double(), -9999.0);
 }
 
+// C192
 TEST(Failure, BeforeTheFirstTokenIsAStatusOfItsOwn) {
   struct Row {
     FinishReason reason;
@@ -435,6 +443,7 @@ TEST(Failure, BeforeTheFirstTokenIsAStatusOfItsOwn) {
   }
 }
 
+// C192
 TEST(Failure, AfterTheFirstTokenIsAnErrorEventWithoutDone) {
   for (const int tokens : {1, 10}) {
     ApiWorld world;
@@ -509,6 +518,7 @@ TEST(Disconnect, AClientThatIsGoneBeforeAdmissionCostsNothing) {
   EXPECT_TRUE(world.generator.submitted.empty());
 }
 
+// C193
 TEST(Backlog, EventsThatTheReaderCannotTakeFailThatRequestOnly) {
   ApiOptions options;
   options.backlog_events_max = 4;
@@ -528,6 +538,7 @@ TEST(Backlog, EventsThatTheReaderCannotTakeFailThatRequestOnly) {
   EXPECT_EQ(next->sent->status, 200);
 }
 
+// C194
 TEST(Requests, WithTheSameClientIdGetTheirOwnAnswers) {
   ApiWorld world;
   std::vector<std::shared_ptr<MemoryWriter>> writers;
@@ -547,6 +558,7 @@ TEST(Requests, WithTheSameClientIdGetTheirOwnAnswers) {
   }
 }
 
+// C164
 TEST(Seeds, AreDrawnAfreshWhereTheClientGaveNone) {
   ApiWorld world;
   world.chat("");
@@ -582,6 +594,7 @@ TEST(Tools, ReachTheTemplateUnlessTheChoiceIsNone) {
 }
 
 // All sums agree, whatever the ends were.
+// C196
 TEST(Metrics, TokenCountersAgreeWithTheUsageThatWasTold) {
   ApiWorld world;
   int64_t told = 0;

@@ -1,0 +1,42 @@
+// What `bulkhead bench serve` is asked to do; filled by cli.cc, ranges checked there.
+//
+// Threads: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace bulkhead::apps {
+
+enum class BenchEndpoint { kCompletions, kChat };
+
+struct BenchServeOptions {
+  std::string url = "http://127.0.0.1:30000";
+  std::string api_key;
+  std::string model;  // empty: the first that the server lists
+  BenchEndpoint endpoint = BenchEndpoint::kCompletions;
+
+  uint64_t requests = 64;
+  uint64_t concurrency = 0;  // closed loop: 0 means 8; open loop: 0 means no limit
+  double rate = 0.0;         // requests per second; 0: closed loop
+  double burstiness = 1.0;   // shape of the gamma distribution of gaps; 1: a Poisson process
+  uint64_t warmup = 1;
+  double timeout_seconds = 600.0;
+
+  std::string dataset;  // JSON Lines file; empty: random token ids
+  int64_t input_tokens = 256;
+  int64_t output_tokens = 64;
+  double range_ratio = 0.0;
+  int64_t prefix_tokens = 0;
+  uint64_t prefix_groups = 1;
+  int64_t vocabulary = 0;  // 0: what the server says, else 10000
+  uint64_t seed = 1;
+  double temperature = 0.0;
+  bool stop_at_eos = false;
+
+  std::string goodput;  // "ttft:MS,tpot:MS,e2e:MS"
+  std::string output;   // JSON file
+  bool tolerate_errors = false;
+};
+
+}  // namespace bulkhead::apps

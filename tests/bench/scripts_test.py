@@ -1,0 +1,122 @@
+"""What the benchmark and soak scripts compute, without any server."""
+
+import importlib.util
+import pathlib
+import sys
+import unittest
+import xml.dom.minidom
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import answers  # noqa: E402
+import probe  # noqa: E402
+import scaling  # noqa: E402
+import svg_plot  # noqa: E402
+
+
+def load_soak():
+    spec = importlib.util.spec_from_file_location("soak", ROOT / "tests" / "soak" / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Lines(unittest.TestCase):
+    def test_a_straight_line_is_found_and_nothing_is_off_it(self):
+        points = [(x, 3 + 0.5 * x) for x in (1, 2, 4, 8, 128)]
+        line = scaling.fit(points)
+        self.assertAlmostEqual(line[0], 3)
+        self.assertAlmostEqual(line[1], 0.5)
+        for point in points:
+            self.assertAlmostEqual(scaling.above_line(point, line), 0)
+
+    def test_a_cliff_shows(self):
+        points = [(x, 3 + 0.5 * x) for x in (1, 2, 4, 8, 16)] + [(32, 60)]
+        line = scaling.fit(points)
+        self.assertGreater(scaling.above_line(points[-1], line), 0.15)
+
+
+class Answers(unittest.TestCase):
+    def test_32_prompts_of_many_lengths_without_repetition(self):
+        prompts = answers.prompts()
+        self.assertEqual(len(prompts), 32)
+        self.assertEqual(len(set(prompts)), 32)
+        words = [len(prompt.split()) for prompt in prompts]
+        self.assertLessEqual(min(words), 4)
+        self.assertGreaterEqual(max(words), 150)
+        self.assertLess(max(len(prompt) for prompt in prompts), 1600, "fits a context of 640")
+
+    def test_only_different_answers_count(self):
+        count = answers._different  # noqa: SLF001
+        self.assertEqual(count(["a", "b", "c"], ["a", "x", "c"]), 1)
+        self.assertEqual(count(["a"], ["a"]), 0)
+
+
+class Metrics(unittest.TestCase):
+    def test_the_mean_is_of_what_came_between_two_readings(self):
+        before = {"h_sum": 10.0, "h_count": 4.0}
+        after = {"h_sum": 16.0, "h_count": 7.0}
+        self.assertEqual(probe.mean_seconds(before, after, "h"), 2.0)
+        self.assertEqual(probe.mean_seconds(after, after, "h"), 0.0)
+
+
+class Plot(unittest.TestCase):
+    def chart(self, points, line=None):
+        return svg_plot.Chart("A <title>", "x", "y", [svg_plot.Series("one", points, line)])
+
+    def test_a_plot_is_valid_xml_and_stays_inside_its_frame(self):
+        points = [(1, 20.5), (64, 90.0), (128, 160.0)]
+        text = svg_plot.draw([self.chart(points, (19.0, 1.1)), self.chart(points)])
+        document = xml.dom.minidom.parseString(text)
+        circles = document.getElementsByTagName("circle")
+        self.assertEqual(len(circles), 6)
+        for circle in circles:
+            self.assertTrue(0 <= float(circle.getAttribute("cx")) <= svg_plot.WIDTH)
+            self.assertTrue(0 <= float(circle.getAttribute("cy")) <= svg_plot.HEIGHT)
+
+    def test_ticks_are_round_start_at_zero_and_cover_the_largest(self):
+        for largest in (0.003, 0.7, 1, 9, 128, 160.8, 32768):
+            ticks = svg_plot._ticks(largest)  # noqa: SLF001
+            self.assertEqual(ticks[0], 0)
+            self.assertGreaterEqual(ticks[-1], largest * 0.999)
+            self.assertTrue(3 <= len(ticks) <= 7, (largest, ticks))
+
+
+class Soak(unittest.TestCase):
+    def setUp(self):
+        self.soak = load_soak()
+
+    def test_a_stream_is_whole_only_with_its_end_mark(self):
+        event = b'data: {"choices":[{"text":"hi"}]}\n\n'
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+        def chunk(data):
+            return b"%x\r\n%s\r\n" % (len(data), data)
+
+        whole = head + chunk(event) + chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+        self.assertEqual(self.soak.answer_of(whole), (200, "hi", True))
+        self.assertEqual(self.soak.answer_of(head + chunk(event)), (200, "hi", False))
+
+    def test_a_refusal_is_no_answer(self):
+        raw = b"HTTP/1.1 429 Too Many Requests\r\n\r\n{}"
+        self.assertEqual(self.soak.answer_of(raw), (429, None, True))
+        self.assertEqual(self.soak.answer_of(b""), (0, None, False))
+
+    def test_memory_that_keeps_growing_is_a_fault(self):
+        flat = [(second, 100 << 20) for second in range(60)]
+        self.assertIsNone(self.soak.memory_fault(flat, 60))
+        rising = [(second, (100 + second) << 20) for second in range(60)]
+        self.assertIn("grew", self.soak.memory_fault(rising, 60))
+        early = [(second, (100 + min(second, 20)) << 20) for second in range(60)]
+        self.assertIsNone(self.soak.memory_fault(early, 60))
+
+    def test_requests_share_prefixes_and_differ(self):
+        bodies = self.soak.requests_to_draw_from(48)
+        prompts = [body["prompt"] for body in bodies]
+        self.assertEqual(len(set(prompts)), 48)
+        self.assertEqual(prompts[1][:700], prompts[3][:700])
+
+
+if __name__ == "__main__":
+    unittest.main()
