@@ -118,6 +118,7 @@ bench-peer: setup build
 	@.venv/bin/python bench/peer_llama.py $(ARGS)
 
 bench-scaling: setup build
+	@cmake --build build/release --target bench_prefix_index
 	@.venv/bin/python bench/scaling.py $(ARGS)
 
 clean:

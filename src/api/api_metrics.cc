@@ -65,6 +65,8 @@ void register_gauges(telemetry::Registry& registry, const wire::Generator& gener
   const int32_t cache_tokens = generator.limits().cache_tokens;
   gauge("sglang:num_used_tokens", "Tokens of cache in pages that requests hold",
         [cache_tokens](const Status& s) { return cache_tokens * share(pages_used(s), s); });
+  gauge("sglang:gen_throughput", "Tokens decoded a second, over the last second of decoding",
+        [](const Status& s) { return s.decode_tokens_per_second; });
   gauge("sglang:max_total_num_tokens", "Tokens that the whole cache holds",
         [cache_tokens](const Status&) { return cache_tokens; });
   const char* pages = "bulkhead_kv_pages";
@@ -123,11 +125,15 @@ ApiMetrics::Counts::Counts(telemetry::Registry& registry)
                                      "Prompt tokens taken from the prefix index")),
       generation_tokens(
           registry.counter("vllm:generation_tokens_total", "Tokens generated for ended requests")),
-      ended(registry.counter("sglang:num_requests_total", "Ended generations, whatever the end")),
+      requests(registry.counter("sglang:num_requests_total",
+                                "Requests accepted for generation, whatever their choices")),
       aborted(registry.counter("sglang:num_aborted_requests_total",
                                "Generations that were cancelled or ran into their deadline")),
       preemptions(registry.counter("vllm:num_preemptions_total",
-                                   "Times that a request gave way to others and was run again")) {
+                                   "Times that a request gave way to others and was run again")),
+      corrupted(registry.counter("vllm:corrupted_requests_total",
+                                 "Generations that ended because logits were not numbers")) {
+  registry.alias("sglang:num_retractions_total", "vllm:num_preemptions_total");
   registry.alias("sglang:prompt_tokens_total", "vllm:prompt_tokens_total");
   registry.alias("sglang:generation_tokens_total", "vllm:generation_tokens_total");
   registry.alias("sglang:cached_tokens_total", "vllm:prompt_tokens_cached_total",
@@ -220,6 +226,7 @@ void ApiMetrics::count_response(RouteId route, int status) {
 }
 
 void ApiMetrics::accepted(int64_t choices) {
+  counts_.requests.add();
   shapes_.choices.observe(static_cast<double>(choices));
 }
 
@@ -237,7 +244,7 @@ void ApiMetrics::finished(std::string_view reason, const wire::FinishEvent& even
                           const Usage& usage, base::Nanoseconds since_arrival, int32_t max_tokens) {
   const auto count = [](int32_t n) { return static_cast<uint64_t>(std::max(n, 0)); };
   reasons_.at(reason)->add();
-  counts_.ended.add();
+  if (reason == "error") counts_.corrupted.add();
   if (reason == "abort" || reason == "deadline") counts_.aborted.add();
   counts_.prompt_tokens.add(count(usage.prompt_tokens));
   counts_.cached_tokens.add(count(usage.cached_tokens));

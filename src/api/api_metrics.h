@@ -65,9 +65,10 @@ class ApiMetrics {
     telemetry::Counter& prompt_tokens;
     telemetry::Counter& cached_tokens;
     telemetry::Counter& generation_tokens;
-    telemetry::Counter& ended;
+    telemetry::Counter& requests;
     telemetry::Counter& aborted;
     telemetry::Counter& preemptions;
+    telemetry::Counter& corrupted;
   };
   struct Times {
     explicit Times(telemetry::Registry& registry);

@@ -112,6 +112,7 @@ Choice expected_choice(const Problem& problem, int64_t row) {
   return choice;
 }
 
+// C030
 TEST(Router, ChoosesAndWeighsAsTheDefinitionSays) {
   const RouterArgs shapes[] = {
       {.experts = 8, .per_token = 2, .normalise = true},
@@ -166,6 +167,17 @@ TEST(Router, ARowsBitsDependOnItselfOnly) {
       EXPECT_EQ(std::memcmp(&one.weights[i], &many.weights[at], sizeof(float)), 0);
     }
   }
+}
+
+// C029
+TEST(Router, ABiasRoundedToBf16WouldChooseOtherExpertsAndIsNot) {
+  Problem problem =
+      make_problem(1, 16, {.experts = 4, .per_token = 1, .score = RouterScore::kSigmoid}, true, 1);
+  std::fill(problem.weight.begin(), problem.weight.end(), 0.0f);  // every score is 1/2
+  problem.bias = {1.0f, 1.0f, 1.001f, 1.0f};                      // BF16 knows no 1.001
+  run(problem);
+  EXPECT_EQ(problem.ids, (std::vector<int32_t>{2}));
+  EXPECT_FLOAT_EQ(problem.weights[0], 0.5f);
 }
 
 TEST(Router, OfEqualScoresTheLowerExpertIsChosen) {

@@ -25,6 +25,7 @@ PrefixKey sha256(std::span<const uint8_t> bytes) {
 PrefixIndex::PrefixIndex(PagePool& pool, const PrefixIndexOptions& options)
     : pool_(pool),
       enabled_(options.enabled),
+      key_bits_(options.key_bits),
       page_tokens_(static_cast<size_t>(pool.layout().page_tokens)),
       scratch_(2 * kKeyBytes + page_tokens_ * sizeof(int32_t)) {
   if (!enabled_) return;
@@ -47,13 +48,14 @@ int32_t PrefixIndex::match(const Tenant& tenant, std::span<const int32_t> tokens
   BH_CHECK(table.pages().empty(), "shared pages come first");
   if (!enabled_ || tokens.empty()) return 0;
   const size_t whole = (tokens.size() - 1) / page_tokens_;
+  const PrefixKey root = root_key(tenant);
   PrefixChain& chain = table.chain_;
-  chain = {root_key(tenant), 0};
+  chain = {root, 0};
   PageId last = kNone;
   for (size_t i = 0; i < whole; ++i) {
     const auto page_tokens = tokens.subspan(i * page_tokens_, page_tokens_);
     const PrefixKey key = child_key(chain.key, page_tokens);
-    const PageId found = find(key, last, page_tokens);
+    const PageId found = find({key, root, last, page_tokens});
     if (found == kNone) break;
     table.append(node(found).lease.share());
     chain = {key, chain.pages + 1};
@@ -65,25 +67,34 @@ int32_t PrefixIndex::match(const Tenant& tenant, std::span<const int32_t> tokens
 
 void PrefixIndex::insert(const Tenant& tenant, std::span<const int32_t> tokens, PageTable& table) {
   if (!enabled_) return;
+  const PrefixKey root = root_key(tenant);
   PrefixChain& chain = table.chain_;
-  // The chain is empty for a table that matched nothing, and unknown again after clear().
-  PageId last = chain.pages == 0 ? kNone : find_key(chain.key);
-  if (last == kNone) chain = {root_key(tenant), 0};
+  PageId last = known_end(table);
+  if (last == kNone) chain = {root, 0};
   const size_t whole = tokens.size() / page_tokens_;
   for (auto i = static_cast<size_t>(chain.pages); i < whole; ++i) {
     const auto page_tokens = tokens.subspan(i * page_tokens_, page_tokens_);
-    const PrefixKey key = child_key(chain.key, page_tokens);
-    const PageId found = find(key, last, page_tokens);
+    const Name name{child_key(chain.key, page_tokens), root, last, page_tokens};
+    const PageId found = find(name);
     const PageId own = table.pages()[i];
     if (found == kNone) {
-      add(key, last, page_tokens, table.leases()[i]);
+      add(name, table.leases()[i]);
     } else if (found != own) {
       table.replace(i, node(found).lease.share());
     }
     last = found == kNone ? own : found;
-    chain = {key, chain.pages + 1};
+    chain = {name.key, chain.pages + 1};
   }
   touch_chain(last);
+}
+
+// Told by the page itself, which the table holds: a table that matched nothing has none, and after
+// clear() its pages are nobody's nodes any more.
+PageId PrefixIndex::known_end(const PageTable& table) const {
+  if (table.chain_.pages == 0) return kNone;
+  const PageRef& ref = table.leases()[static_cast<size_t>(table.chain_.pages) - 1].ref();
+  const Node& one = nodes_[static_cast<size_t>(ref.page)];
+  return one.lease && one.lease.ref() == ref ? ref.page : kNone;
 }
 
 bool PrefixIndex::make_room(int32_t pages) {
@@ -121,7 +132,11 @@ PrefixKey PrefixIndex::root_key(const Tenant& tenant) {
 PrefixKey PrefixIndex::child_key(const PrefixKey& parent, std::span<const int32_t> tokens) {
   std::copy(parent.begin(), parent.end(), scratch_.begin() + kKeyBytes);
   std::memcpy(scratch_.data() + 2 * kKeyBytes, tokens.data(), tokens.size_bytes());
-  return sha256(scratch_);
+  PrefixKey key = sha256(scratch_);
+  for (int bit = key_bits_; bit < 256; ++bit) {
+    key[static_cast<size_t>(bit / 8)] &= static_cast<uint8_t>(~(1u << (bit % 8)));
+  }
+  return key;
 }
 
 size_t PrefixIndex::bucket_of(const PrefixKey& key) const {
@@ -136,33 +151,32 @@ std::span<int32_t> PrefixIndex::tokens_of(PageId page) {
   return std::span(tokens_).subspan(static_cast<size_t>(page) * page_tokens_, page_tokens_);
 }
 
-PageId PrefixIndex::find_key(const PrefixKey& key) const {
-  PageId page = buckets_[bucket_of(key)];
-  while (page != kNone && nodes_[static_cast<size_t>(page)].key != key) {
-    page = nodes_[static_cast<size_t>(page)].bucket_next;
+PageId PrefixIndex::find(const Name& name) {
+  PageId page = buckets_[bucket_of(name.key)];
+  while (page != kNone) {
+    const Node& one = node(page);
+    if (one.key == name.key && one.root == name.root && one.parent == name.parent &&
+        std::ranges::equal(tokens_of(page), name.tokens)) {
+      return page;
+    }
+    page = one.bucket_next;
   }
-  return page;
+  return kNone;
 }
 
-PageId PrefixIndex::find(const PrefixKey& key, PageId parent, std::span<const int32_t> tokens) {
-  const PageId page = find_key(key);
-  if (page == kNone || node(page).parent != parent) return kNone;
-  return std::ranges::equal(tokens_of(page), tokens) ? page : kNone;
-}
-
-void PrefixIndex::add(const PrefixKey& key, PageId parent, std::span<const int32_t> tokens,
-                      const Lease& lease) {
+void PrefixIndex::add(const Name& name, const Lease& lease) {
   const PageId page = lease.page();
   Node& fresh = node(page);
   BH_CHECK(!fresh.lease, "a page is in one node");
   fresh.lease = lease.share();
-  fresh.key = key;
-  fresh.parent = parent;
+  fresh.key = name.key;
+  fresh.root = name.root;
+  fresh.parent = name.parent;
   fresh.children = 0;
-  PageId& bucket = buckets_[bucket_of(key)];
+  PageId& bucket = buckets_[bucket_of(name.key)];
   fresh.bucket_next = std::exchange(bucket, page);
-  std::ranges::copy(tokens, tokens_of(page).begin());
-  if (parent != kNone) ++node(parent).children;
+  std::ranges::copy(name.tokens, tokens_of(page).begin());
+  if (name.parent != kNone) ++node(name.parent).children;
   link_newest(page);
   ++nodes_used_;
   pool_.set_indexed(page, true);

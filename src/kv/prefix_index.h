@@ -28,6 +28,7 @@ struct PrefixIndexOptions {
   // Everything besides tokens and tenant that decides what a page holds: model and formats.
   std::string_view identity = {};
   PrefixKey secret{};  // drawn at start, so that nobody outside can compute a key
+  int key_bits = 256;  // of a page's key that count; fewer let tests see collisions
 };
 
 // Who may share pages with whom: from the authenticated key.
@@ -63,6 +64,7 @@ class PrefixIndex {
   struct Node {
     Lease lease;
     PrefixKey key{};
+    PrefixKey root{};  // of its tenant
     PageId parent = kNone;
     int32_t children = 0;
     PageId bucket_next = kNone;
@@ -73,13 +75,19 @@ class PrefixIndex {
   Node& node(PageId page) { return nodes_[static_cast<size_t>(page)]; }
   std::span<int32_t> tokens_of(PageId page);
   PrefixKey root_key(const Tenant& tenant);
+  // The node of the last page that `table` and the index have in common; kNone without one.
+  PageId known_end(const PageTable& table) const;
   PrefixKey child_key(const PrefixKey& parent, std::span<const int32_t> tokens);
   size_t bucket_of(const PrefixKey& key) const;
-  // The node with this key, parent and content; kNone when there is none.
-  PageId find(const PrefixKey& key, PageId parent, std::span<const int32_t> tokens);
-  PageId find_key(const PrefixKey& key) const;
-  void add(const PrefixKey& key, PageId parent, std::span<const int32_t> tokens,
-           const Lease& lease);
+  // What names a page: compared whole, so that a key alone decides nothing.
+  struct Name {
+    PrefixKey key;
+    PrefixKey root;
+    PageId parent;
+    std::span<const int32_t> tokens;
+  };
+  PageId find(const Name& name);
+  void add(const Name& name, const Lease& lease);
   void remove(PageId page);
   bool evict_one();
   void touch(PageId page);
@@ -89,6 +97,7 @@ class PrefixIndex {
 
   PagePool& pool_;
   const bool enabled_;
+  const int key_bits_;
   const size_t page_tokens_;
   PrefixKey identity_{};
   std::vector<uint8_t> scratch_;  // secret, parent key, tokens: what is hashed

@@ -199,8 +199,10 @@ TEST(PrefixIndex, SwitchedOffItStaysEmptyAndFindsNothing) {
 // life of a page, whose tokens it was computed for.
 class RandomUse {
  public:
-  explicit RandomUse(uint64_t seed)
-      : rng_(seed), bench_(static_cast<int32_t>(6 + rng_.below(20))) {}
+  RandomUse(uint64_t seed, int key_bits)
+      : rng_(seed),
+        bench_(static_cast<int32_t>(6 + rng_.below(20)),
+               {.identity = "m", .secret = {9}, .key_bits = key_bits}) {}
 
   void run(int operations) {
     for (int op = 0; op < operations; ++op) {
@@ -290,7 +292,15 @@ class RandomUse {
 TEST(PrefixIndex, AgreesWithAPlainModelUnderRandomUse) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
-    RandomUse(seed).run(600);
+    RandomUse(seed, 256).run(600);
+  }
+}
+
+// C063
+TEST(PrefixIndex, NoCollisionOfKeysHandsOutAForeignPage) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomUse(seed, static_cast<int>(seed % 4)).run(600);  // at most eight keys for all pages
   }
 }
 

@@ -72,6 +72,7 @@ wire::GeneratorStatus Router::status() const {
   status.pages_total = pages.total;
   status.pages_free = pages.free;
   status.pages_cached = pages.cached;
+  status.decode_tokens_per_second = log_.decode_rate(deps_.clock.now());
   status.draining = inbox_.closed();
   status.last_progress = nanoseconds(last_progress_.load(std::memory_order_relaxed));
   return status;

@@ -1,9 +1,10 @@
 // The periodic lines operators watch: what prefill and decode did lately, in SGLang's form.
 //
-// Threads: step thread only. Invariant: at most one line of each kind a second, and none while
-// nothing runs.
+// Threads: step thread, except decode_rate(). Invariant: at most one line of each kind a second,
+// and none while nothing runs.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -29,6 +30,9 @@ class StepLog {
   void admitted(const wire::Admission& admission);
   void prefilled(const wire::StepReport& report, const LogScene& scene);
   void decoded(const wire::StepReport& report, const LogScene& scene);
+  // Tokens a second of the last interval of decode steps; 0 while nothing was decoded lately. Any
+  // thread.
+  double decode_rate(std::chrono::nanoseconds now) const;
 
  private:
   struct Interval {
@@ -38,11 +42,14 @@ class StepLog {
   };
   // True when the interval is over and a line is due.
   bool add(Interval& interval, const wire::StepReport& report, std::chrono::nanoseconds now);
+  void write_prefill(const LogScene& scene);
   static double rate(const Interval& interval, std::chrono::nanoseconds now);
 
   base::Logger* const logger_;
   Interval prefill_;
   Interval decode_;
+  std::atomic<double> decode_rate_{0};
+  std::atomic<int64_t> decode_rate_at_{0};  // nanoseconds
   int64_t new_sequences_ = 0;
   int64_t cached_tokens_ = 0;
 };

@@ -56,6 +56,16 @@ TEST(StepLog, TellsTheGenerationRate) {
       << bench.out.str();
 }
 
+TEST(StepLog, ForgetsTheRateOfLongAgo) {
+  Bench bench;
+  EXPECT_EQ(bench.log.decode_rate(milliseconds(0)), 0.0);
+  for (int step = 0; step <= 10; ++step) {
+    bench.log.decoded({StepOutcome::kCommitted, 4, 4}, bench.at(milliseconds(100 * step)));
+  }
+  EXPECT_DOUBLE_EQ(bench.log.decode_rate(milliseconds(3000)), 44.0);
+  EXPECT_EQ(bench.log.decode_rate(milliseconds(60000)), 0.0);
+}
+
 TEST(StepLog, SaysNothingWhileNothingRunsOrNobodyListens) {
   Bench bench;
   bench.log.decoded({}, bench.at(milliseconds(0)));

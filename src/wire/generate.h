@@ -127,6 +127,7 @@ struct GeneratorStatus {
   int32_t pages_total = 0;
   int32_t pages_free = 0;    // hold nothing of use
   int32_t pages_cached = 0;  // held by the prefix index alone: given up when others need them
+  double decode_tokens_per_second = 0;  // lately; 0 when nothing was decoded for a while
   bool draining = false;
   std::chrono::nanoseconds last_progress{
       0};  // monotonic time of the last completed step or idle tick
