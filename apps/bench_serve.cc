@@ -12,6 +12,7 @@
 #include "apps/bench/workload.h"
 #include "apps/server_address.h"
 #include "commands.h"
+#include "device/thread_tuning.h"
 #include "http/client.h"
 
 namespace bulkhead::apps {
@@ -132,6 +133,8 @@ base::Result<bool> bench_serve(const BenchServeOptions& options) {
 }  // namespace
 
 int run_bench_serve(const BenchServeOptions& options) {
+  // On one machine with the server, a client that waits for its turn would measure itself.
+  device::prefer_latency();
   const base::Result<bool> all_succeeded = bench_serve(options);
   if (!all_succeeded.ok()) {
     std::cerr << "error: " << all_succeeded.error().message << '\n';

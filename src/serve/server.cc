@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "api/api.h"
+#include "device/thread_tuning.h"
 #include "http/server.h"
 #include "serve/banner.h"
 #include "serve/key_file.h"
@@ -60,7 +61,7 @@ void reload_keys(const ServeOptions& options, api::Api& api, base::Logger& logge
 // The I/O thread, joined whatever happens.
 class IoThread {
  public:
-  explicit IoThread(http::Server& server) : server_(server), thread_([this] { server_.run(); }) {}
+  explicit IoThread(http::Server& server) : server_(server), thread_([this] { run(); }) {}
   ~IoThread() { stop(milliseconds(0)); }
   void stop(milliseconds grace) {
     if (!thread_.joinable()) return;
@@ -69,6 +70,13 @@ class IoThread {
   }
 
  private:
+  void run() {
+    device::name_thread("bulkhead-io");
+    // The compute threads may hold every core; a token that is ready should not wait for them.
+    device::prefer_latency();
+    server_.run();
+  }
+
   http::Server& server_;
   std::thread thread_;
 };
