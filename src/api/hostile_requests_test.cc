@@ -11,7 +11,8 @@ using testing::ApiWorld;
 using testing::MemoryWriter;
 
 std::string error_text(const MemoryWriter& writer, const char* field) {
-  const boost::json::value& value = writer.body().at("error").at(field);
+  const boost::json::value body = writer.body();
+  const boost::json::value& value = body.at("error").at(field);
   return value.is_string() ? std::string(value.get_string().c_str()) : std::string();
 }
 
