@@ -35,8 +35,9 @@ def content(answer):
 
 
 class Pressure(OwnServer):
-    # 68 pages of 16 tokens of 22.5 KiB: a request needs up to ten, and up to 64 want to run.
-    flags = ("--context-length", "512", "--kv-cache-memory", "24MiB", "--page-size", "16")
+    # 68 pages (34) of 16 tokens of 22.5 KiB: a request needs up to ten, and 64 (16) want to run.
+    flags = ("--context-length", "512", "--kv-cache-memory",
+             quick("24MiB", "12MiB"), "--page-size", "16")
 
     def test_answers_under_pressure_are_those_of_lone_requests(self):
         asked = bodies(quick(64, 16))

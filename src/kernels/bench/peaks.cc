@@ -1,6 +1,7 @@
 #include "kernels/bench/peaks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -16,7 +17,7 @@ constexpr int64_t kL2Floats = 64 << 10;
 constexpr int kL2Passes = 64;
 
 // Keeps a loop whose result nobody needs.
-volatile float sink;
+std::atomic<float> sink;
 
 }  // namespace
 
@@ -33,7 +34,9 @@ Spread spread_of(std::vector<double>& samples) {
 double fma_rate(const VectorOps& ops, device::ThreadPool& pool) {
   const size_t items = kItemsPerWorker * pool.threads();
   const double begin = bench_seconds();
-  pool.run(items, [&](size_t, unsigned) { sink = ops.fma_rounds(kRounds); });
+  pool.run(items, [&](size_t, unsigned) {
+    sink.store(ops.fma_rounds(kRounds), std::memory_order_relaxed);
+  });
   const double flops = static_cast<double>(items) * static_cast<double>(kRounds * kFmaRoundFlops);
   return flops / (bench_seconds() - begin);
 }
@@ -51,7 +54,8 @@ double read_rate(const VectorOps& ops, std::span<const float> memory, device::Th
   const size_t items = memory.size() / kReadPiece;
   const double begin = bench_seconds();
   pool.run(items, [&](size_t item, unsigned) {
-    sink = ops.read_floats(memory.data() + item * kReadPiece, kReadPiece);
+    sink.store(ops.read_floats(memory.data() + item * kReadPiece, kReadPiece),
+               std::memory_order_relaxed);
   });
   return static_cast<double>(items * kReadPiece * sizeof(float)) / (bench_seconds() - begin);
 }
@@ -61,7 +65,8 @@ double l2_rate(const VectorOps& ops, std::span<const float> memory, device::Thre
   const double begin = bench_seconds();
   pool.run(workers, [&](size_t item, unsigned) {
     for (int pass = 0; pass < kL2Passes; ++pass) {
-      sink = ops.read_floats(memory.data() + item * kL2Floats, kL2Floats);
+      sink.store(ops.read_floats(memory.data() + item * kL2Floats, kL2Floats),
+                 std::memory_order_relaxed);
     }
   });
   const double bytes = static_cast<double>(workers) * kL2Passes * kL2Floats * sizeof(float);
