@@ -27,6 +27,7 @@ void read_tensor(const ByteSource& source, const TensorInfo& tensor) {
 void read_facts(GgufFile& file) {
   constexpr int32_t kLayersRead = 8;
   for (const Family* family : families()) {
+    if (family->from_gguf == nullptr) continue;
     const auto config = family->from_gguf(file);
     if (!config.ok() || config->layers > kLayersRead) continue;
     BH_CHECK(config->heads % config->kv_heads == 0 && config->head_dim % 2 == 0, "odd heads");
