@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/router.h"
+
 namespace bulkhead::model {
 
 // How the inverse frequencies of the rotary embedding are bent for long contexts.
@@ -55,9 +57,6 @@ enum class TieRule {
   kByPresence,  // undeclared (GGUF): tied exactly when the head is absent
 };
 
-// How a router turns its logits into the weights of the experts it chooses.
-enum class RouterScoring { kSoftmax, kSigmoid };
-
 // Feed-forward layers made of experts, of which each token uses a few.
 struct MoeConfig {
   int32_t experts = 0;       // 0: every layer is dense
@@ -65,7 +64,7 @@ struct MoeConfig {
   int32_t intermediate = 0;  // of one expert
   int32_t shared = 0;  // width of the expert that every token uses, in experts' widths; 0: none
   std::vector<uint8_t> sparse_layers;  // [layers]: 1 where the layer has experts
-  RouterScoring scoring = RouterScoring::kSoftmax;
+  kernels::RouterScore score = kernels::RouterScore::kSoftmax;
   bool selection_bias = false;  // added for choosing, not for weighing
   bool normalise = false;       // the chosen weights sum to one, ahead of `scale`
   double scale = 1.0;

@@ -308,24 +308,22 @@ void DenseDecoder::gated_mlp(const float* x, int64_t rows, const MlpWeights& wei
 // ascending order and takes the shared expert last, whatever other rows chose.
 void DenseDecoder::moe_block(const MoeWeights& moe) {
   const int64_t hidden = config_.hidden;
-  kernels::route(
-      {.x = buffers_.normed,
-       .x_stride = hidden,
-       .rows = rows_,
-       .width = hidden,
-       .weight = moe.router,
-       .bias = moe.selection_bias,
-       .experts = config_.moe.experts,
-       .per_token = config_.moe.per_token,
-       .groups = config_.moe.groups,
-       .groups_used = config_.moe.groups_used,
-       .score = config_.moe.scoring == RouterScoring::kSoftmax ? kernels::RouterScore::kSoftmax
-                                                               : kernels::RouterScore::kSigmoid,
-       .normalise = config_.moe.normalise,
-       .scale = static_cast<float>(config_.moe.scale),
-       .ids = buffers_.expert_ids,
-       .weights = buffers_.expert_weights},
-      pool_);
+  kernels::route({.x = buffers_.normed,
+                  .x_stride = hidden,
+                  .rows = rows_,
+                  .width = hidden,
+                  .weight = moe.router,
+                  .bias = moe.selection_bias,
+                  .experts = config_.moe.experts,
+                  .per_token = config_.moe.per_token,
+                  .groups = config_.moe.groups,
+                  .groups_used = config_.moe.groups_used,
+                  .score = config_.moe.score,
+                  .normalise = config_.moe.normalise,
+                  .scale = static_cast<float>(config_.moe.scale),
+                  .ids = buffers_.expert_ids,
+                  .weights = buffers_.expert_weights},
+                 pool_);
   group_rows_by_expert();
   std::fill_n(buffers_.expert_sum, rows_ * hidden, 0.0f);
   for (int32_t expert = 0; expert < config_.moe.experts; ++expert) {

@@ -113,7 +113,7 @@ TEST(Families, GlmReadsItsExperts) {
   EXPECT_EQ(config->moe.per_token, 2);
   EXPECT_EQ(config->moe.shared, 1);
   EXPECT_THAT(config->moe.sparse_layers, ElementsAre(0, 1, 1, 1));
-  EXPECT_EQ(config->moe.scoring, RouterScoring::kSigmoid);
+  EXPECT_EQ(config->moe.score, kernels::RouterScore::kSigmoid);
   EXPECT_TRUE(config->moe.selection_bias && config->moe.normalise);
   EXPECT_EQ(config->moe.scale, 2.5);
 }
@@ -127,7 +127,7 @@ TEST(Families, Qwen3MoeReadsItsExpertsUnderEitherName) {
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_EQ(config->moe.experts, 8);
     EXPECT_THAT(config->moe.sparse_layers, ElementsAre(0, 1, 0, 0, 0, 1));
-    EXPECT_EQ(config->moe.scoring, RouterScoring::kSoftmax);
+    EXPECT_EQ(config->moe.score, kernels::RouterScore::kSoftmax);
     EXPECT_FALSE(config->moe.selection_bias || config->moe.normalise);
   }
 }

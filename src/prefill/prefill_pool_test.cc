@@ -129,19 +129,32 @@ TEST(PrefillPool, ARefusedRequestIsTakenOnceThereIsMoreRoom) {
   EXPECT_TRUE(bench.admit(30, 5, 1));
 }
 
-TEST(PrefillPool, ScoresThePromptRowByRowWithinTheModelsLogitsRows) {
-  engine::testing::CheckingDecoder decoder(engine::testing::small_facts(200, 4096),
-                                           {.rows_max = 64, .logits_rows_max = 4});
+// A prompt of six tokens on a model that gives four rows of logits at a time; scripts give only
+// last rows.
+struct Scoring {
+  bool admit(int32_t top) {
+    wire::GenerateRequest request;
+    request.prompt = {5, 6, 7, 8, 9, 10};
+    request.max_tokens = 0;
+    request.prompt_logprobs = top;
+    wire::SequenceState state(std::move(request), 3);
+    return prefill.admit(state, 0).has_value();
+  }
+
+  engine::testing::CheckingDecoder decoder{engine::testing::small_facts(200, 4096),
+                                           {.rows_max = 64, .logits_rows_max = 4}};
   Bench bench;
-  auto executor = std::move(engine::Executor::create(decoder, bench.pool->view())).value();
-  PrefillPool prefill({.chunk_tokens = 16, .sequences_max = 2},
-                      {*bench.pool, bench.index, *executor, bench.sampler, bench.link});
-  wire::GenerateRequest request;
-  request.prompt = {5, 6, 7, 8, 9, 10};
-  request.max_tokens = 0;
-  request.prompt_logprobs = 2;
-  wire::SequenceState state(std::move(request), 3);
-  ASSERT_TRUE(prefill.admit(state, 0).has_value());
+  std::unique_ptr<engine::Executor> executor =
+      std::move(engine::Executor::create(decoder, bench.pool->view())).value();
+  PrefillPool prefill{{.chunk_tokens = 16, .sequences_max = 2},
+                      {*bench.pool, bench.index, *executor, bench.sampler, bench.link}};
+};
+
+TEST(PrefillPool, ScoresThePromptRowByRowWithinTheModelsLogitsRows) {
+  Scoring scoring;
+  Bench& bench = scoring.bench;
+  PrefillPool& prefill = scoring.prefill;
+  ASSERT_TRUE(scoring.admit(2));
   prefill.step(bench.events);
   EXPECT_EQ(bench.events.take(), (Lines{"3: prompt 1+4"}));
   prefill.step(bench.events);
@@ -150,18 +163,10 @@ TEST(PrefillPool, ScoresThePromptRowByRowWithinTheModelsLogitsRows) {
 }
 
 TEST(PrefillPool, APreemptedPromptStartsOverAndKeepsItsScores) {
-  engine::testing::CheckingDecoder decoder(engine::testing::small_facts(200, 4096),
-                                           {.rows_max = 64, .logits_rows_max = 4});
-  Bench bench;
-  auto executor = std::move(engine::Executor::create(decoder, bench.pool->view())).value();
-  PrefillPool prefill({.chunk_tokens = 16, .sequences_max = 2},
-                      {*bench.pool, bench.index, *executor, bench.sampler, bench.link});
-  wire::GenerateRequest request;
-  request.prompt = {5, 6, 7, 8, 9, 10};
-  request.max_tokens = 0;
-  request.prompt_logprobs = 0;
-  wire::SequenceState state(std::move(request), 3);
-  ASSERT_TRUE(prefill.admit(state, 0).has_value());
+  Scoring scoring;
+  Bench& bench = scoring.bench;
+  PrefillPool& prefill = scoring.prefill;
+  ASSERT_TRUE(scoring.admit(0));
   prefill.step(bench.events);
   EXPECT_FALSE(prefill.preempt(9).has_value());
   auto back = prefill.preempt(3);

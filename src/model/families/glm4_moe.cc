@@ -38,7 +38,7 @@ base::Result<DenseConfig> from_json(const JsonFields& config) {
   BH_ASSIGN(moe.shared, config.dimension_or("n_shared_experts", kExpertsMax, 1));
   BH_ASSIGN(const int32_t dense, config.count_or("first_k_dense_replace", out.layers, 1));
   std::fill_n(moe.sparse_layers.begin(), dense, uint8_t{0});
-  moe.scoring = RouterScoring::kSigmoid;
+  moe.score = kernels::RouterScore::kSigmoid;
   moe.selection_bias = true;
   BH_ASSIGN(moe.normalise, config.flag_or("norm_topk_prob", true));
   BH_ASSIGN(moe.scale, config.number_or("routed_scaling_factor", {1e-6, 1e6}, 1.0));
