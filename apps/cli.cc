@@ -103,6 +103,9 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
                   "Key that flushes the cache and aborts anybody's requests")
       ->envname("BULKHEAD_ADMIN_KEY")
       ->type_name("KEY");
+  add_choice<bool>(app, "--priority-order", options.higher_priority_first,
+                   {{"lower-first", false}, {"higher-first", true}},
+                   "Which `priority` of a request goes first [lower-first]");
   app->add_option_function<int64_t>(
          "--request-timeout",
          [&options](const int64_t& seconds) {

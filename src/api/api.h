@@ -72,6 +72,7 @@ struct ApiOptions {
   EngineFacts engine;
   // A generation older than this ends with deadline_exceeded; nothing: no limit.
   std::optional<std::chrono::seconds> request_timeout;
+  bool higher_priority_first = false;  // otherwise lower ones go first, as in vLLM
   // /health turns red when work is outstanding and no step has completed for so long.
   std::chrono::seconds stall_after{30};
   // Token events that may wait for the I/O thread, per request; beyond, the request fails.

@@ -293,7 +293,7 @@ TEST(Headers, AnswersSayHowLongTheyTook) {
   world.pump();
   EXPECT_EQ(writer->header("openai-processing-ms"), "1500");
   EXPECT_EQ(writer->header("server-timing"),
-            "queue;dur=0.000, prefill;dur=0.000, decode;dur=0.000");
+            "queue;dur=0.000, prefill;dur=1.500, decode;dur=2.500");
 }
 
 }  // namespace

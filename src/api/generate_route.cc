@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "api/request/continuation.h"
@@ -14,6 +15,7 @@ namespace bulkhead::api {
 namespace {
 
 constexpr std::string_view kTimeoutHeader = "x-request-timeout-ms";
+constexpr int32_t kPriorityMax = std::numeric_limits<int32_t>::max();
 
 ApiError busy() {
   return ApiError{429,
@@ -23,6 +25,9 @@ ApiError busy() {
                   {},
                   true};
 }
+
+// The same order the other way round; the lowest number has no negative.
+int32_t reversed(int32_t priority) { return -std::max(priority, -kPriorityMax); }
 
 // The header's milliseconds; nothing where there is none.
 Failure read_timeout(const http::Request& request, std::optional<int64_t>& out) {
@@ -117,6 +122,7 @@ Failure GenerateRoute::prepare(GenerateCall& call, Endpoint endpoint, Generation
     return failure;
   }
   out.request.cache = cache_scope(call.tenant, fields);
+  if (options_.higher_priority_first) out.request.priority = reversed(out.request.priority);
   if (Failure failure = set_deadline(call, fields, out)) return failure;
   return fields.reject_if_busy ? check_busy(out) : std::nullopt;
 }

@@ -126,6 +126,16 @@ TEST(Priority, IsHandedOn) {
   }
 }
 
+TEST(Priority, IsTurnedRoundWhereTheOperatorWantsHigherFirst) {
+  ApiOptions options;
+  options.higher_priority_first = true;
+  ApiWorld world(options);
+  world.chat(R"(,"priority":7)");
+  EXPECT_EQ(world.generator.last().request.priority, -7);
+  world.chat(R"(,"priority":-2147483648)");
+  EXPECT_EQ(world.generator.last().request.priority, 2147483647);
+}
+
 TEST(RejectIfBusy, IsAnsweredAtOnceWhenTheRequestWouldWait) {
   ApiWorld world;
   const std::string ask = R"(,"options":{"rejectIfBusy":true})";

@@ -148,6 +148,8 @@ class ScriptedGenerator final : public wire::Generator {
     event.prompt_tokens = static_cast<int32_t>(one.request.prompt.size());
     event.cached_tokens = 1;
     event.completion_tokens = one.tokens;
+    event.prefill_time = std::chrono::microseconds(1500);
+    event.decode_time = std::chrono::microseconds(2500);
     event.error = std::move(error);
     auto sink = std::move(one.sink);
     sink->on_finish(std::move(event));

@@ -38,6 +38,7 @@ struct ServeOptions {
   std::vector<std::string> api_keys;  // empty: none
   std::string api_key_file;           // more of them, one a line; read again after SIGHUP
   std::string admin_key;              // empty: none
+  bool higher_priority_first = false;
   std::chrono::seconds request_timeout{0};  // 0: none
   std::chrono::seconds drain_timeout{30};
   base::LogLevel log_level = base::LogLevel::kInfo;

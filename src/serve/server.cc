@@ -185,6 +185,7 @@ api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, co
   out.loopback_only = is_loopback(options.host);
   out.version = BULKHEAD_VERSION;
   if (options.request_timeout.count() > 0) out.request_timeout = options.request_timeout;
+  out.higher_priority_first = options.higher_priority_first;
   out.engine.page_tokens = plan.layout.page_tokens;
   out.engine.prefill_chunk_tokens = plan.prefill_chunk_tokens;
   out.engine.threads = plan.threads;

@@ -253,6 +253,10 @@ Usage Answer::usage() const {
     sum.prompt_tokens += own.prompt_tokens;
     sum.cached_tokens += own.cached_tokens;
   }
+  if (const Choice& first = choices_.front(); first.finished()) {
+    sum.prefill_ms = 1e3 * base::to_seconds(first.finish().prefill_time);
+    sum.decode_ms = 1e3 * base::to_seconds(first.finish().decode_time);
+  }
   return sum;
 }
 

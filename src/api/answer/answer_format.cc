@@ -24,6 +24,18 @@ void write_usage(base::JsonWriter& json, const Usage& usage) {
   json.end_object().end_object();
 }
 
+void write_figures(base::JsonWriter& json, const Usage& usage) {
+  json.key("usage");
+  write_usage(json, usage);
+  json.key("timings").begin_object();
+  json.key("cache_n").value(usage.cached_tokens);
+  json.key("prompt_n").value(usage.prompt_tokens - usage.cached_tokens);
+  json.key("prompt_ms").value(usage.prefill_ms);
+  json.key("predicted_n").value(usage.completion_tokens);
+  json.key("predicted_ms").value(usage.decode_ms);
+  json.end_object();
+}
+
 void write_ending(base::JsonWriter& json, const Outcome* outcome) {
   json.key("finish_reason");
   if (outcome == nullptr) {
@@ -104,8 +116,7 @@ std::string usage_only_chunk(const AnswerHead& head, std::string_view object, co
   json.begin_object();
   write_head(json, head, object);
   json.key("choices").begin_array().end_array();
-  json.key("usage");
-  write_usage(json, usage);
+  write_figures(json, usage);
   json.end_object();
   return std::move(json).take();
 }

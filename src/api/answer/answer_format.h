@@ -24,6 +24,9 @@ struct Usage {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
   int32_t completion_tokens = 0;
+  // Of the first choice, in milliseconds, once it has ended.
+  double prefill_ms = 0;
+  double decode_ms = 0;
 };
 
 // How a choice ended.
@@ -88,6 +91,8 @@ std::unique_ptr<AnswerFormat> make_completion_format(AnswerHead head,
 
 // Shared by the formats.
 void write_usage(base::JsonWriter& json, const Usage& usage);
+// The members `usage` and `timings` (llama-server's) of an answer that is complete.
+void write_figures(base::JsonWriter& json, const Usage& usage);
 void write_ending(base::JsonWriter& json, const Outcome* outcome);  // finish_reason, stop_reason
 void write_head(base::JsonWriter& json, const AnswerHead& head, std::string_view object);
 void write_running_usage(base::JsonWriter& json, const AnswerHead& head, const RunningUsage& usage);

@@ -191,6 +191,12 @@ TEST(Chat, AWholeAnswerHasTheClassicForm) {
   EXPECT_TRUE(choice_of(body).at("stop_reason").is_null());
   EXPECT_TRUE(choice_of(body).at("logprobs").is_null());
   EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 5);
+  const boost::json::value& timings = body.at("timings");
+  EXPECT_EQ(timings.at("cache_n").as_int64(), 1);
+  EXPECT_EQ(timings.at("prompt_n").as_int64(), body.at("usage").at("prompt_tokens").as_int64() - 1);
+  EXPECT_EQ(timings.at("prompt_ms").as_double(), 1.5);
+  EXPECT_EQ(timings.at("predicted_n").as_int64(), 5);
+  EXPECT_EQ(timings.at("predicted_ms").as_double(), 2.5);
 }
 
 TEST(Completions, StreamAndWholeHaveTheLegacyForm) {

@@ -49,8 +49,7 @@ class ChatFormat final : public AnswerFormat {
     // All choices of a chat have one prompt.
     write_prompt_logprobs(json, head_, *choices.front().view, tokenizer_);
     write_prompt_ids(json, *choices.front().view);
-    json.key("usage");
-    write_usage(json, usage);
+    write_figures(json, usage);
     json.end_object();
     return std::move(json).take();
   }

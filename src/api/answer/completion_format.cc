@@ -54,8 +54,7 @@ class CompletionFormat final : public AnswerFormat {
       write_choice(json, *choice.view, {choice.all, &choice.outcome, nullptr});
     }
     json.end_array();
-    json.key("usage");
-    write_usage(json, usage);
+    write_figures(json, usage);
     json.end_object();
     return std::move(json).take();
   }
