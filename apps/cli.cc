@@ -32,6 +32,7 @@ template <typename T>
 void add_choice(CLI::App* app, const std::string& name, T& chosen,
                 const std::map<std::string, T>& choices, const std::string& help) {
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const auto& [spelling, value] : choices) names.push_back(spelling);
   app->add_option_function<std::string>(
          name, [&chosen, choices](const std::string& text) { chosen = choices.at(text); }, help)

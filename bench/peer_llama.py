@@ -3,6 +3,7 @@
 
     make bench-peer                                  # both models, five rounds, about an hour
     bulkhead bench peer --rounds 1 --models smollm2     # a quick look
+    bulkhead bench peer --isa avx2                      # both held to AVX2, on a newer machine
 
 Rounds alternate between the servers. The table of medians and ratios goes to docs/benchmarks/,
 one line per figure to bench/history.jsonl. On a model that speaks, 32 greedy answers are then asked
@@ -137,12 +138,14 @@ def short(command):
     return [part.replace(f"{ROOT}/", "") for part in command]
 
 
-def document(sections, rounds, started_load, peer_version):
+def document(sections, rounds, started_load, peer_version, isa):
     when = datetime.date.today().isoformat()
+    held = f", both held to {isa.upper()}" if isa else ""
+    build = f"built for {isa.upper()}" if isa else "built with -march=native"
     head = [
-        f"# Bulkhead beside llama.cpp: {machine.kind()} machine", "",
+        f"# Bulkhead beside llama.cpp: {machine.kind()} machine{held}", "",
         f"Measured {when} at commit {machine.commit()} on {machine.describe()}; load average at "
-        f"the start {started_load:.2f}. llama.cpp: {peer_version}, built with -march=native.", "",
+        f"the start {started_load:.2f}. llama.cpp: {peer_version}, {build}.", "",
         f"Medians of {rounds} alternating rounds (lowest to highest in brackets), "
         f"{LIMITS.threads} threads each, the same GGUF file, the same requests to "
         "/v1/completions over loopback, greedy, prompts of random token ids that never repeat.",
@@ -153,14 +156,14 @@ def document(sections, rounds, started_load, peer_version):
     return "\n".join(head) + "\n" + "\n".join(sections)
 
 
-def append_history(name, rates, path):
+def append_history(name, rates, path, isa):
     with open(path, "a", encoding="utf-8") as history:
         for engine, by_figure in rates.items():
             for figure, values in by_figure.items():
                 history.write(json.dumps({
                     "bench": "peer_llama", "date": datetime.date.today().isoformat(),
                     "commit": machine.commit(), "machine": machine.describe(), "model": name,
-                    "engine": engine, "figure": figure, "unit": "tokens/s",
+                    "isa": isa or "native", "engine": engine, "figure": figure, "unit": "tokens/s",
                     "median": round(statistics.median(values), 2),
                     "values": [round(value, 2) for value in values]}) + "\n")
 
@@ -177,6 +180,8 @@ def parse_arguments():
                         default=ROOT / "build/release/bin/bulkhead")
     parser.add_argument("--llama-server", type=pathlib.Path,
                         help="a llama-server built for this machine; default: build one")
+    parser.add_argument("--isa", choices=("avx2",),
+                        help="hold both sides to an instruction set below this machine's own")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=pathlib.Path, help="default: docs/benchmarks/, by machine")
@@ -190,8 +195,9 @@ def main():
     options = parse_arguments()
     llama_server = options.llama_server
     if llama_server is None:
-        subprocess.run([str(ROOT / "bench/build_llama.sh")], check=True)
-        llama_server = ROOT / "build/peer/bin/llama-server"
+        held = [options.isa] if options.isa else []
+        subprocess.run([str(ROOT / "bench/build_llama.sh"), *held], check=True)
+        llama_server = ROOT / "build" / "-".join(["peer", *held]) / "bin/llama-server"
 
     started_load = machine.load_average()
     if started_load > 0.5:
@@ -200,7 +206,8 @@ def main():
     sections, ours_changed = [], 0
     for name in options.models:
         model = prepare(name)
-        ours = engines.bulkhead(options.bulkhead, model, LIMITS)
+        ours = engines.bulkhead(options.bulkhead, model, LIMITS,
+                                ("--isa", options.isa) if options.isa else ())
         if options.llama_on_both_sides:
             ours = engines.Engine("llama.cpp again", engines.llama(
                 llama_server, model, LIMITS).command, {"cache_prompt": False})
@@ -210,10 +217,12 @@ def main():
         if not options.llama_on_both_sides and name in SPEAKING:
             ours_changed += changes[ours.name].alone_again + changes[ours.name].together
         if not options.no_history:
-            append_history(name, rates, ROOT / "bench/history.jsonl")
+            append_history(name, rates, ROOT / "bench/history.jsonl", options.isa)
 
-    text = document(sections, options.rounds, started_load, peer_version(llama_server))
-    out = options.out or ROOT / "docs/benchmarks" / f"llama-cpp-{machine.kind()}.md"
+    text = document(sections, options.rounds, started_load, peer_version(llama_server),
+                    options.isa)
+    held = f"-held-to-{options.isa}" if options.isa else ""
+    out = options.out or ROOT / "docs/benchmarks" / f"llama-cpp-{machine.kind()}{held}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     print(text)

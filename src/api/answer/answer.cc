@@ -199,6 +199,7 @@ void Answer::send_whole() {
   answered_ = true;
   services_.metrics.count_response(input_.route, 200);
   std::vector<WholeChoice> all;
+  all.reserve(choices_.size());
   for (Choice& choice : choices_) all.push_back({&choice.view(), &choice.all(), choice.outcome()});
   http::Response response;
   response.headers.push_back({"x-request-id", input_.request_id});

@@ -11,7 +11,6 @@ namespace {
 using testing::ApiWorld;
 using testing::ByteTokenizer;
 using testing::MemoryWriter;
-using testing::ScriptedGenerator;
 using wire::FinishReason;
 
 constexpr std::string_view kStream = R"(,"stream":true)";
@@ -547,10 +546,9 @@ TEST(Backlog, EventsThatTheReaderCannotTakeFailThatRequestOnly) {
 // C194
 TEST(Requests, WithTheSameClientIdGetTheirOwnAnswers) {
   ApiWorld world;
-  std::vector<std::shared_ptr<MemoryWriter>> writers;
-  for (int i = 0; i < 5; ++i) {
-    writers.push_back(
-        world.post("/v1/completions", R"({"prompt":"hi"})", {{"x-request-id", "same"}}));
+  std::vector<std::shared_ptr<MemoryWriter>> writers(5);
+  for (auto& writer : writers) {
+    writer = world.post("/v1/completions", R"({"prompt":"hi"})", {{"x-request-id", "same"}});
   }
   for (size_t i = 5; i-- > 0;) {
     auto& running = world.generator.submitted[i];
