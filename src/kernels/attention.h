@@ -6,6 +6,14 @@
 //   V  [ceil16(d)/16][page_tokens/2][16 dims][2]       outputs are a GEMM with dims as columns
 // where ceil16 rounds up to a multiple of 16. page_tokens is a multiple of 16.
 //
+// With a latent cache (multi-head latent attention, absorbed form: DeepSeek-V2, arXiv 2405.04434,
+// section 2.1) there is no V: the first `latent_dim` values of a token's key are its value, and the
+// one key serves all query heads.
+//
+// Sparse attention: a row may come with the positions it attends to, ascending. They are cut at
+// multiples of kKvSplit of their number, so that a row that selects all it sees has the bits of one
+// that came without a selection.
+//
 // Order: the KV range is cut at fixed multiples of kKvSplit tokens whatever the batch, the chunk or
 // the page size; each cut is a softmax of its own with FP32 running maximum, and cuts are merged in
 // ascending order. A row's bits depend on its query and its cache alone. Positions beyond a row's
@@ -41,7 +49,10 @@ struct KvLayerView {
   size_t v_head_stride = 0;
   int32_t page_tokens = 0;
   int32_t kv_heads = 0;
-  int32_t head_dim = 0;
+  int32_t head_dim = 0;    // of a key
+  int32_t latent_dim = 0;  // 0: V is stored, as wide as K; else the part of a key that is its value
+
+  int32_t value_dim() const { return latent_dim > 0 ? latent_dim : head_dim; }
 };
 
 // Bytes of one head's K (or V) in one page.
@@ -62,10 +73,15 @@ struct AttentionArgs {
   int32_t slice_count = 0;
   const float* q = nullptr;  // [rows][q_stride]: q_heads * head_dim values, rotated
   int64_t q_stride = 0;
-  float* out = nullptr;  // [rows][out_stride]: q_heads * head_dim values
+  float* out = nullptr;  // [rows][out_stride]: q_heads * value_dim values
   int64_t out_stride = 0;
   int32_t q_heads = 0;  // a multiple of kv_heads; query head h reads kv head h/(q_heads/kv_heads)
   float scale = 1.0f;
+  // Null: a row attends to all it sees. Else [rows][selection_stride]: positions that it sees,
+  // ascending, selected_counts[row] of them, at least one.
+  const int32_t* selected = nullptr;
+  int64_t selection_stride = 0;
+  const int32_t* selected_counts = nullptr;
 };
 
 using AttentionFn = void (*)(const AttentionArgs& args, device::ThreadPool& pool);
@@ -76,7 +92,7 @@ struct KvWriteArgs {
   int32_t slice_count = 0;
   const float* k = nullptr;  // [rows][k_stride]: kv_heads * head_dim values, rotated
   int64_t k_stride = 0;
-  const float* v = nullptr;  // [rows][v_stride]
+  const float* v = nullptr;  // [rows][v_stride]; not read where the cache is latent
   int64_t v_stride = 0;
 };
 

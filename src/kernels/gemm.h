@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "device/thread_pool.h"
 #include "kernels/packed_weights.h"
@@ -32,5 +33,13 @@ struct GemmArgs {
 };
 
 using GemmFn = void (*)(const GemmArgs& args, device::ThreadPool& pool);
+
+// Several products that do not depend on each other, dealt out together: the experts of a layer,
+// the heads of an absorbed projection. Each has the bits that it has alone. Products of no rows are
+// allowed and do nothing.
+using GemmGroupFn = void (*)(std::span<const GemmArgs> group, device::ThreadPool& pool);
+
+// Products of a group that are planned at a time; a longer group is worked off in several turns.
+inline constexpr size_t kGemmGroupMax = 64;
 
 }  // namespace bulkhead::kernels

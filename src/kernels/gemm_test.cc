@@ -42,8 +42,7 @@ struct Problem {
         c_before(testing::random_floats(random, rows * c_stride)) {}
 
   // Rows [first, first + count) only.
-  void run(GemmFn gemm, device::ThreadPool& pool, std::vector<float>& c, int64_t first,
-           int64_t count) const {
+  GemmArgs args(std::vector<float>& c, int64_t first, int64_t count) const {
     GemmArgs args;
     args.a = a.data() + first * a_stride;
     args.a_stride = a_stride;
@@ -53,7 +52,11 @@ struct Problem {
     args.c = c.data() + first * c_stride;
     args.c_stride = c_stride;
     args.accumulate = start == Start::kResidual;
-    gemm(args, pool);
+    return args;
+  }
+  void run(GemmFn gemm, device::ThreadPool& pool, std::vector<float>& c, int64_t first,
+           int64_t count) const {
+    gemm(args(c, first, count), pool);
   }
   std::vector<float> run(GemmFn gemm, device::ThreadPool& pool) const {
     std::vector<float> c = c_before;
@@ -202,6 +205,35 @@ TEST_P(Gemm, NanAndInfinityStayInTheirRowAndColumn) {
   }
 }
 
+// Products of many sizes as one group, beside each alone.
+template <typename Group>
+void expect_bits_of_products_alone(Group gemm_group, GemmFn gemm, device::ThreadPool& pool) {
+  Random random(18);
+  std::vector<Problem> problems;
+  problems.reserve(150);
+  for (int64_t i = 0; i < 150; ++i) {
+    problems.emplace_back(random, i % 7 == 3 ? 0 : 1 + i * i % 40, 16 + i % 35, 32 + i % 90,
+                          i % 2 == 0 ? Start::kZero : Start::kResidual);
+  }
+  std::vector<std::vector<float>> together;
+  std::vector<GemmArgs> group;
+  together.reserve(problems.size());
+  group.reserve(problems.size());
+  for (const Problem& problem : problems) {
+    together.push_back(problem.c_before);
+    group.push_back(problem.args(together.back(), 0, problem.rows));
+  }
+  gemm_group(group, pool);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    ASSERT_TRUE(same_bits(together[i], problems[i].run(gemm, pool))) << "product " << i;
+  }
+}
+
+TEST_P(Gemm, AGroupHasTheBitsOfItsProductsAlone) {
+  device::ThreadPool pool({.threads = 2});
+  expect_bits_of_products_alone(kernels().gemm_group, kernels().gemm, pool);
+}
+
 BH_INSTANTIATE_FOR_EVERY_ISA(Gemm);
 
 TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
@@ -240,6 +272,17 @@ TEST(GemmEmulatedTiles, StaysWithinItsBoundOnEveryShape) {
         }
       }
     }
+  }
+}
+
+TEST(GemmEmulatedTiles, AGroupHasTheBitsOfItsProductsAlone) {
+  for (const size_t scratch : {size_t{8} << 20, size_t{32} << 10}) {
+    device::ThreadPool pool({.threads = 2, .scratch_bytes = scratch});
+    expect_bits_of_products_alone(
+        [](std::span<const GemmArgs> group, device::ThreadPool& threads) {
+          amx::gemm_group(kEmulatedTileOps, group, threads);
+        },
+        emulated_gemm, pool);
   }
 }
 

@@ -13,6 +13,7 @@ namespace {
 KernelSet ref_set() {
   return {.isa = device::Isa::kRef,
           .gemm = ref::gemm,
+          .gemm_group = ref::gemm_group,
           .attention = ref::attention,
           .kv_write = kv_write,
           .rms_norm = ref::rms_norm,
@@ -26,6 +27,9 @@ template <const VectorOps& kOps>
 struct Bound {
   static void gemm(const GemmArgs& args, device::ThreadPool& pool) {
     vector::gemm(kOps, args, pool);
+  }
+  static void gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
+    vector::gemm_group(kOps, group, pool);
   }
   static void attention(const AttentionArgs& args, device::ThreadPool& pool) {
     vector::attention(kOps, args, pool);
@@ -43,6 +47,7 @@ struct Bound {
   static KernelSet set(device::Isa isa, std::string description) {
     return {.isa = isa,
             .gemm = gemm,
+            .gemm_group = gemm_group,
             .attention = attention,
             .kv_write = kv_write,
             .rms_norm = rms_norm,
@@ -53,12 +58,16 @@ struct Bound {
 };
 
 void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) { amx::gemm(kAmxOps, args, pool); }
+void amx_gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
+  amx::gemm_group(kAmxOps, group, pool);
+}
 
 KernelSet amx_set() {
   // Tiles for the weights; attention and the row-wise ops keep the vector forms and their FP32.
   KernelSet set = Bound<kAvx512Ops>::set(device::Isa::kAmx,
                                          "gemm amx 32x32, attention avx512, row-wise avx512");
   set.gemm = amx_gemm;
+  set.gemm_group = amx_gemm_group;
   return set;
 }
 

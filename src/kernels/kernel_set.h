@@ -16,6 +16,7 @@ namespace bulkhead::kernels {
 struct KernelSet {
   device::Isa isa = device::Isa::kRef;
   GemmFn gemm = nullptr;
+  GemmGroupFn gemm_group = nullptr;
   AttentionFn attention = nullptr;
   KvWriteFn kv_write = nullptr;
   RmsNormFn rms_norm = nullptr;

@@ -16,14 +16,19 @@ void write_token(const KvWriteArgs& args, const AttentionSlice& slice, int32_t t
   const int32_t page = slice.pages[position / kv.page_tokens];
   const int32_t slot = position % kv.page_tokens;
   const float* k = args.k + (slice.first_row + token) * args.k_stride;
-  const float* v = args.v + (slice.first_row + token) * args.v_stride;
   for (int32_t head = 0; head < kv.kv_heads; ++head) {
     quant::Bf16* k_out = k_base(kv, page, head) + k_offset(kv.head_dim, slot, 0);
-    quant::Bf16* v_out = v_base(kv, page, head) + v_offset(kv.page_tokens, slot, 0);
-    const int64_t v_panel = v_panel_elements(kv.page_tokens);
     for (int32_t dim = 0; dim < kv.head_dim; ++dim) {
       k_out[dim / 2 * kPanelColumns * 2 + dim % 2] =
           quant::float_to_bf16(k[head * kv.head_dim + dim]);
+    }
+  }
+  if (kv.latent_dim > 0) return;
+  const float* v = args.v + (slice.first_row + token) * args.v_stride;
+  for (int32_t head = 0; head < kv.kv_heads; ++head) {
+    quant::Bf16* v_out = v_base(kv, page, head) + v_offset(kv.page_tokens, slot, 0);
+    const int64_t v_panel = v_panel_elements(kv.page_tokens);
+    for (int32_t dim = 0; dim < kv.head_dim; ++dim) {
       v_out[dim / kPanelColumns * v_panel + dim % kPanelColumns * 2] =
           quant::float_to_bf16(v[head * kv.head_dim + dim]);
     }

@@ -1,6 +1,7 @@
 #include "kernels/amx/gemm_tiles.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "base/check.h"
@@ -64,35 +65,121 @@ void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a,
   }
 }
 
+// Some rows of one product, rounded together.
+struct Band {
+  const GemmArgs* args = nullptr;
+  int64_t row = 0;
+  int64_t rows = 0;
+  Rounded a;
+  int64_t panels_per_item = 1;
+  int64_t round_end = 0;  // of all bands' row tiles up to this one
+  int64_t item_end = 0;   // of all bands' items up to this one
+};
+
+// Bands that are rounded in one hand-out and multiplied in the next. The codes are shared by all
+// workers during a run; worker 0 needs no scratch of its own.
+class Turn {
+ public:
+  Turn(const TileOps& ops, device::ThreadPool& pool) : ops_(ops), pool_(pool) {}
+
+  // Rows of `args` from `row` on that still fit, at most a block.
+  int64_t room(const GemmArgs& args, int64_t row) const {
+    const auto total = static_cast<int64_t>(pool_.scratch(0).size() / sizeof(uint16_t));
+    const int64_t tiles = (total - used_) / row_tile_codes(args);
+    const int64_t left = kBlockRows - rows_ % kBlockRows;
+    if (count_ == kGemmGroupMax || rows_ >= kBlockRows) return 0;
+    return std::min({tiles * kTileRows, left, args.rows - row});
+  }
+
+  void add(const GemmArgs& args, int64_t row, int64_t rows, int64_t products) {
+    Band& band = bands_[count_];
+    const int64_t panels = packed_panels(args.w.n);
+    band.args = &args;
+    band.row = row;
+    band.rows = rows;
+    band.a = {reinterpret_cast<uint16_t*>(pool_.scratch(0).data()) + used_,
+              ceil_div(args.w.k, kTileK)};
+    band.panels_per_item = std::clamp<int64_t>(
+        panels * products / (kItemsPerThread * pool_.threads()), 1, kMaxItemPanels);
+    const Band* before = count_ > 0 ? &bands_[count_ - 1] : nullptr;
+    const int64_t tiles = ceil_div(rows, kTileRows);
+    band.round_end = (before != nullptr ? before->round_end : 0) + tiles;
+    band.item_end =
+        (before != nullptr ? before->item_end : 0) + ceil_div(panels, band.panels_per_item);
+    used_ += tiles * row_tile_codes(args);
+    rows_ += rows;
+    ++count_;
+  }
+
+  void run() {
+    if (count_ == 0) return;
+    const std::span<const Band> bands(bands_.data(), count_);
+    pool_.run(static_cast<size_t>(bands.back().round_end), [&](size_t item, unsigned) {
+      const auto [band, tile] = find(bands, static_cast<int64_t>(item), &Band::round_end);
+      const GemmArgs& args = *band->args;
+      const int64_t first = tile * kTileRows;
+      ops_.round_rows(args.a + (band->row + first) * args.a_stride, args.a_stride,
+                      std::min(kTileRows, band->rows - first), args.w.k,
+                      band->a.codes + tile * row_tile_codes(args));
+    });
+    pool_.run(static_cast<size_t>(bands.back().item_end), [&](size_t item, unsigned) {
+      const auto [band, index] = find(bands, static_cast<int64_t>(item), &Band::item_end);
+      const int64_t first = index * band->panels_per_item;
+      const int64_t last = std::min(packed_panels(band->args->w.n), first + band->panels_per_item);
+      multiply_panels(ops_, *band->args, band->a, band->row, band->rows, first, last);
+    });
+    count_ = 0;
+    used_ = rows_ = 0;
+  }
+
+ private:
+  struct Found {
+    const Band* band;
+    int64_t index;  // inside the band
+  };
+  static Found find(std::span<const Band> bands, int64_t item, int64_t Band::* end) {
+    const auto at = std::ranges::upper_bound(bands, item, {}, end);
+    return {&*at, at == bands.begin() ? item : item - (*(at - 1)).*end};
+  }
+  static int64_t row_tile_codes(const GemmArgs& args) {
+    return ceil_div(args.w.k, kTileK) * kTileCodes;
+  }
+
+  const TileOps& ops_;
+  device::ThreadPool& pool_;
+  std::array<Band, kGemmGroupMax> bands_;
+  size_t count_ = 0;
+  int64_t used_ = 0;  // codes of scratch
+  int64_t rows_ = 0;
+};
+
 }  // namespace
 
-void gemm(const TileOps& ops, const GemmArgs& args, device::ThreadPool& pool) {
-  if (args.rows <= 0 || args.w.n <= 0) return;
-  BH_CHECK(args.w.k > 0, "gemm over no k");
-  BH_CHECK(!args.accumulate || args.bias == nullptr, "gemm starts from c or from a bias, not both");
-  Rounded a{reinterpret_cast<uint16_t*>(pool.scratch(0).data()), ceil_div(args.w.k, kTileK)};
-  // Shared by all workers during a run; worker 0 needs no scratch of its own.
-  const int64_t row_tile_codes = a.k_tiles * kTileCodes;
-  const auto fit =
-      static_cast<int64_t>(pool.scratch(0).size() / sizeof(uint16_t)) / row_tile_codes * kTileRows;
-  BH_CHECK(fit > 0, "a worker's scratch is too small for gemm");
-  const int64_t block = std::min(fit, kBlockRows);
-  const int64_t panels = packed_panels(args.w.n);
-  const int64_t per_item =
-      std::clamp<int64_t>(panels / (kItemsPerThread * pool.threads()), 1, kMaxItemPanels);
-  for (int64_t row = 0; row < args.rows; row += block) {
-    const int64_t rows = std::min(block, args.rows - row);
-    pool.run(static_cast<size_t>(ceil_div(rows, kTileRows)), [&](size_t item, unsigned) {
-      const int64_t first = static_cast<int64_t>(item) * kTileRows;
-      ops.round_rows(args.a + (row + first) * args.a_stride, args.a_stride,
-                     std::min(kTileRows, rows - first), args.w.k,
-                     a.codes + static_cast<int64_t>(item) * row_tile_codes);
-    });
-    pool.run(static_cast<size_t>(ceil_div(panels, per_item)), [&](size_t item, unsigned) {
-      const int64_t first = static_cast<int64_t>(item) * per_item;
-      multiply_panels(ops, args, a, row, rows, first, std::min(panels, first + per_item));
-    });
+void gemm_group(const TileOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool) {
+  const auto products = static_cast<int64_t>(
+      std::ranges::count_if(group, [](const GemmArgs& args) { return args.rows > 0; }));
+  Turn turn(ops, pool);
+  for (const GemmArgs& args : group) {
+    if (args.rows <= 0 || args.w.n <= 0) continue;
+    BH_CHECK(args.w.k > 0, "gemm over no k");
+    BH_CHECK(!args.accumulate || args.bias == nullptr,
+             "gemm starts from c or from a bias, not both");
+    for (int64_t row = 0; row < args.rows;) {
+      int64_t rows = turn.room(args, row);
+      if (rows <= 0) {
+        turn.run();
+        rows = turn.room(args, row);
+      }
+      BH_CHECK(rows > 0, "a worker's scratch is too small for gemm");
+      turn.add(args, row, rows, products);
+      row += rows;
+    }
   }
+  turn.run();
+}
+
+void gemm(const TileOps& ops, const GemmArgs& args, device::ThreadPool& pool) {
+  gemm_group(ops, {&args, 1}, pool);
 }
 
 }  // namespace bulkhead::kernels::amx

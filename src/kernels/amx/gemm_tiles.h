@@ -11,5 +11,6 @@
 namespace bulkhead::kernels::amx {
 
 void gemm(const TileOps& ops, const GemmArgs& args, device::ThreadPool& pool);
+void gemm_group(const TileOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool);
 
 }  // namespace bulkhead::kernels::amx

@@ -14,10 +14,16 @@ struct Query {
   const int32_t* pages;
   const float* q;
   int32_t kv_head;
+  const int32_t* selected;  // null: entry i of what it attends to is position i
 };
 
-float score(const Query& query, int32_t position) {
+int32_t position_of(const Query& query, int32_t entry) {
+  return query.selected != nullptr ? query.selected[entry] : entry;
+}
+
+float score(const Query& query, int32_t entry) {
   const KvLayerView& kv = query.args.kv;
+  const int32_t position = position_of(query, entry);
   const quant::Bf16* k = k_base(kv, query.pages[position / kv.page_tokens], query.kv_head);
   float sum = 0.0f;
   for (int32_t dim = 0; dim < kv.head_dim; ++dim) {
@@ -31,25 +37,29 @@ float weighted_value(const Query& query, int32_t begin, int32_t end, const float
                      int32_t dim) {
   const KvLayerView& kv = query.args.kv;
   float sum = 0.0f;
-  for (int32_t position = begin; position < end; ++position) {
-    const quant::Bf16* v = v_base(kv, query.pages[position / kv.page_tokens], query.kv_head);
-    const quant::Bf16 code = v[v_offset(kv.page_tokens, position % kv.page_tokens, dim)];
-    sum = std::fma(weights[position - begin], quant::bf16_to_float(code), sum);
+  for (int32_t entry = begin; entry < end; ++entry) {
+    const int32_t position = position_of(query, entry);
+    const int32_t page = query.pages[position / kv.page_tokens];
+    const int32_t slot = position % kv.page_tokens;
+    const quant::Bf16 code =
+        kv.latent_dim > 0 ? k_base(kv, page, query.kv_head)[k_offset(kv.head_dim, slot, dim)]
+                          : v_base(kv, page, query.kv_head)[v_offset(kv.page_tokens, slot, dim)];
+    sum = std::fma(weights[entry - begin], quant::bf16_to_float(code), sum);
   }
   return sum;
 }
 
-// Softmax over positions [0, count), cut by cut; `scratch` holds kKvSplit floats.
+// Softmax over the first `count` entries, cut by cut; `scratch` holds kKvSplit floats.
 void attend(const Query& query, int32_t count, float* scratch, float* out) {
-  const int32_t dims = query.args.kv.head_dim;
+  const int32_t dims = query.args.kv.value_dim();
   float running_max = 0.0f;
   float running_sum = 0.0f;
   for (int32_t begin = 0; begin < count; begin += kKvSplit) {
     const int32_t end = std::min(count, begin + kKvSplit);
     float cut_max = -INFINITY;
-    for (int32_t position = begin; position < end; ++position) {
-      scratch[position - begin] = score(query, position);
-      cut_max = std::max(cut_max, scratch[position - begin]);
+    for (int32_t entry = begin; entry < end; ++entry) {
+      scratch[entry - begin] = score(query, entry);
+      cut_max = std::max(cut_max, scratch[entry - begin]);
     }
     float cut_sum = 0.0f;
     for (int32_t i = 0; i < end - begin; ++i) {
@@ -82,11 +92,13 @@ void attention(const AttentionArgs& args, device::ThreadPool& pool) {
       const auto token = static_cast<int32_t>(item / static_cast<size_t>(args.q_heads));
       const auto head = static_cast<int32_t>(item % static_cast<size_t>(args.q_heads));
       const int64_t row = slice.first_row + token;
+      const bool selects = args.selected != nullptr;
       const Query query{args, slice.pages, args.q + row * args.q_stride + head * kv.head_dim,
-                        head / group};
-      attend(query, slice.position + token + 1,
+                        head / group,
+                        selects ? args.selected + row * args.selection_stride : nullptr};
+      attend(query, selects ? args.selected_counts[row] : slice.position + token + 1,
              reinterpret_cast<float*>(pool.scratch(worker).data()),
-             args.out + row * args.out_stride + head * kv.head_dim);
+             args.out + row * args.out_stride + head * kv.value_dim());
     });
   }
 }

@@ -35,4 +35,8 @@ void gemm(const GemmArgs& args, device::ThreadPool& pool) {
   });
 }
 
+void gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
+  for (const GemmArgs& args : group) gemm(args, pool);
+}
+
 }  // namespace bulkhead::kernels::ref

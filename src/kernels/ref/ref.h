@@ -11,6 +11,7 @@
 namespace bulkhead::kernels::ref {
 
 void gemm(const GemmArgs& args, device::ThreadPool& pool);
+void gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool);
 void attention(const AttentionArgs& args, device::ThreadPool& pool);
 void rms_norm(const RmsNormArgs& args, device::ThreadPool& pool);
 void rope(const RopeArgs& args, device::ThreadPool& pool);

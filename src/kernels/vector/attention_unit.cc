@@ -38,7 +38,9 @@ CutRange cut_range(const Unit& unit, int32_t cut) {
 // Few rows wait for memory: while they multiply K, the V of the same tokens is fetched, and with V
 // the K of the next cut. Pages lie anywhere, so the hardware does not see that coming. Many rows
 // find both in L2 after the first tile.
-bool fetches_ahead(const VectorOps& ops, const Unit& unit) { return unit.rows() <= ops.tile_rows; }
+bool fetches_ahead(const VectorOps& ops, const KvLayerView& kv, const Unit& unit) {
+  return kv.latent_dim == 0 && unit.selected == nullptr && unit.rows() <= ops.tile_rows;
+}
 
 // Where the 16 tokens from `position` have their share of V, for fetching only.
 const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t position) {
@@ -47,9 +49,54 @@ const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t posi
          int64_t{slot} * padded_dims(kv.head_dim);
 }
 
+int64_t cut_key_elements(const KvLayerView& kv) {
+  return kCutPanels * k_panel_elements(kv.head_dim);
+}
+int64_t cut_value_elements(const KvLayerView& kv) { return padded_dims(kv.latent_dim) * kKvSplit; }
+
+// Two neighbouring codes of one token (K) or one dim (V).
+using Pair = uint32_t;
+const Pair* pairs_of(const quant::Bf16* codes) { return reinterpret_cast<const Pair*>(codes); }
+Pair* pairs_of(quant::Bf16* codes) { return reinterpret_cast<Pair*>(codes); }
+
 const quant::Bf16* k_panel(const KvLayerView& kv, const Unit& unit, int32_t position) {
   return k_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
          k_offset(kv.head_dim, position % kv.page_tokens, 0);
+}
+
+// Lays the selected keys of a cut side by side, as a page would hold them.
+void gather_keys(const KvLayerView& kv, const Unit& unit, const CutRange& range, Workspace& work) {
+  const int64_t pairs = packed_pairs(kv.head_dim);
+  for (int32_t i = 0; i < range.seen_by_last; ++i) {
+    const int32_t position = unit.selected[range.begin + i];
+    // k_panel() points at the token's own column.
+    const Pair* from = pairs_of(k_panel(kv, unit, position));
+    Pair* to =
+        pairs_of(work.keys + i / kPanelColumns * k_panel_elements(kv.head_dim)) + i % kPanelColumns;
+    for (int64_t p = 0; p < pairs; ++p) to[p * kPanelColumns] = from[p * kPanelColumns];
+  }
+}
+
+// The values of a latent cache from its keys: 16 tokens x 16 dims at a time, pairs along dims
+// become pairs along tokens.
+void turn_keys(const KvLayerView& kv, int64_t panels, Workspace& work) {
+  constexpr int64_t kHalf = kPanelColumns / 2;
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const Pair* keys = pairs_of(work.runs[panel]);
+    for (int64_t dims = 0; dims < packed_panels(kv.latent_dim); ++dims) {
+      const Pair* from = keys + dims * kHalf * kPanelColumns;
+      Pair* to =
+          pairs_of(work.values + dims * v_panel_elements(kKvSplit)) + panel * kHalf * kPanelColumns;
+      for (int64_t d = 0; d < kHalf; ++d) {
+        for (int64_t t = 0; t < kHalf; ++t) {
+          const Pair even = from[d * kPanelColumns + 2 * t];
+          const Pair odd = from[d * kPanelColumns + 2 * t + 1];
+          to[t * kPanelColumns + 2 * d] = (even & 0xffffu) | (odd << 16);
+          to[t * kPanelColumns + 2 * d + 1] = (even >> 16) | (odd & 0xffff0000u);
+        }
+      }
+    }
+  }
 }
 
 const quant::Bf16* next_keys(const KvLayerView& kv, const NextCut& next, int32_t token) {
@@ -64,7 +111,7 @@ void score_panels(const VectorOps& ops, const AttentionArgs& args, const Unit& u
                 .a_stride = args.kv.head_dim,
                 .rows = unit.rows() - row,
                 .runs = work.runs + panel,
-                .ahead = fetches_ahead(ops, unit) ? work.ahead + panel : nullptr,
+                .ahead = fetches_ahead(ops, args.kv, unit) ? work.ahead + panel : nullptr,
                 .panels = panels,
                 .run_k = packed_pairs(args.kv.head_dim) * 2,
                 .k_begin = 0,
@@ -79,11 +126,14 @@ void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
                const CutRange& range, Workspace& work) {
   const KvLayerView& kv = args.kv;
   const int64_t panels = packed_panels(range.seen_by_last);
+  if (unit.selected != nullptr) gather_keys(kv, unit, range, work);
   for (int64_t panel = 0; panel < panels; ++panel) {
     const auto position = static_cast<int32_t>(range.begin + panel * kPanelColumns);
-    work.runs[panel] = k_panel(kv, unit, position);
-    work.ahead[panel] = v_share(kv, unit, position);
+    work.runs[panel] = unit.selected != nullptr ? work.keys + panel * k_panel_elements(kv.head_dim)
+                                                : k_panel(kv, unit, position);
+    if (fetches_ahead(ops, kv, unit)) work.ahead[panel] = v_share(kv, unit, position);
   }
+  if (kv.latent_dim > 0) turn_keys(kv, panels, work);
   // Panels that every row reads, then the diagonal: each panel for the rows that reach into it.
   const int64_t common = packed_panels(range.seen_by_first);
   score_panels(ops, args, unit, work, range.first_token, 0, common);
@@ -94,12 +144,18 @@ void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
   }
 }
 
-void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
-                  const CutRange& range, NextCut next, Workspace& work, const Partial& out) {
+// Points work.runs at the values of a cut; returns the tokens of a run.
+int32_t find_values(const AttentionArgs& args, const Unit& unit, const CutRange& range,
+                    const NextCut& next, bool fetches, Workspace& work) {
   const KvLayerView& kv = args.kv;
-  const int64_t panels = packed_panels(kv.head_dim);
+  const int64_t panels = packed_panels(kv.value_dim());
+  if (kv.latent_dim > 0) {
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      work.runs[panel] = work.values + panel * v_panel_elements(kKvSplit);
+    }
+    return kKvSplit;
+  }
   const int32_t run = run_tokens(kv.page_tokens);
-  const bool fetches = next.unit != nullptr && fetches_ahead(ops, unit);
   for (int32_t token = 0; token < range.seen_by_last; token += run) {
     const int32_t position = range.begin + token;
     const quant::Bf16* v = v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
@@ -112,7 +168,15 @@ void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& u
       work.ahead[token / run * panels + panel] = fetches ? k + panel * share : nullptr;
     }
   }
-  const int64_t dims = padded_dims(kv.head_dim);
+  return run;
+}
+
+void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
+                  const CutRange& range, NextCut next, Workspace& work, const Partial& out) {
+  const bool fetches = next.unit != nullptr && fetches_ahead(ops, args.kv, unit);
+  const int32_t run = find_values(args, unit, range, next, fetches, work);
+  const int64_t panels = packed_panels(args.kv.value_dim());
+  const int64_t dims = padded_dims(args.kv.value_dim());
   const int64_t row = int64_t{range.first_token} * unit.group;
   PanelProduct product{.a = work.scores + row * kKvSplit,
                        .a_stride = kKvSplit,
@@ -144,44 +208,51 @@ void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& u
 
 }  // namespace
 
-int64_t padded_dims(int32_t head_dim) { return packed_panels(head_dim) * kPanelColumns; }
+int64_t padded_dims(int32_t dims) { return packed_panels(dims) * kPanelColumns; }
 
-int64_t partial_floats(int64_t rows, int32_t head_dim) {
+int64_t partial_floats(int64_t rows, int32_t value_dim) {
   static_assert(sizeof(SoftmaxState) == 2 * sizeof(float));
-  return align_floats(rows * (padded_dims(head_dim) + 2));
+  return align_floats(rows * (padded_dims(value_dim) + 2));
 }
 
-Partial place_partial(float* memory, int64_t rows, int32_t head_dim) {
-  return {memory, reinterpret_cast<SoftmaxState*>(memory + rows * padded_dims(head_dim))};
+Partial place_partial(float* memory, int64_t rows, int32_t value_dim) {
+  return {memory, reinterpret_cast<SoftmaxState*>(memory + rows * padded_dims(value_dim))};
 }
 
-size_t Workspace::bytes(int64_t rows, int32_t head_dim) {
+size_t Workspace::bytes(int64_t rows, const AttentionArgs& args) {
+  const KvLayerView& kv = args.kv;
   const int64_t floats =
-      align_floats(rows * head_dim) + rows * kKvSplit + 2 * partial_floats(rows, head_dim);
+      align_floats(rows * kv.head_dim) + rows * kKvSplit + 2 * partial_floats(rows, kv.value_dim());
+  const int64_t codes =
+      cut_value_elements(kv) + (args.selected != nullptr ? cut_key_elements(kv) : 0);
   return static_cast<size_t>(floats) * sizeof(float) +
-         static_cast<size_t>(2 * kCutPanels * packed_panels(head_dim)) * sizeof(uint16_t*);
+         static_cast<size_t>(codes) * sizeof(quant::Bf16) +
+         static_cast<size_t>(2 * kCutPanels * packed_panels(kv.value_dim())) * sizeof(uint16_t*);
 }
 
-Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, int32_t head_dim) {
-  BH_CHECK(scratch.size() >= bytes(rows, head_dim),
-           "a worker's scratch is too small for attention");
+Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, const AttentionArgs& args) {
+  BH_CHECK(scratch.size() >= bytes(rows, args), "a worker's scratch is too small for attention");
+  const KvLayerView& kv = args.kv;
+  const int64_t partial = partial_floats(rows, kv.value_dim());
   auto* memory = reinterpret_cast<float*>(scratch.data());
   scores = memory;
   q = scores + rows * kKvSplit;
-  float* partials = q + align_floats(rows * head_dim);
-  whole = place_partial(partials, rows, head_dim);
-  cut = place_partial(partials + partial_floats(rows, head_dim), rows, head_dim);
-  runs = reinterpret_cast<const uint16_t**>(partials + 2 * partial_floats(rows, head_dim));
-  ahead = runs + kCutPanels * packed_panels(head_dim);
+  float* partials = q + align_floats(rows * kv.head_dim);
+  whole = place_partial(partials, rows, kv.value_dim());
+  cut = place_partial(partials + partial, rows, kv.value_dim());
+  runs = reinterpret_cast<const uint16_t**>(partials + 2 * partial);
+  ahead = runs + kCutPanels * packed_panels(kv.value_dim());
+  values = reinterpret_cast<quant::Bf16*>(ahead + kCutPanels * packed_panels(kv.value_dim()));
+  keys = values + cut_value_elements(kv);
 }
 
 void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                   Workspace& work) {
   const int64_t dims = args.kv.head_dim;
-  // The query heads of one kv head are neighbours, so a token's rows are one piece.
+  // The query heads of a unit are neighbours, so a token's rows are one piece.
   for (int32_t token = 0; token < unit.tokens; ++token) {
-    const int64_t row = unit.slice->first_row + unit.first_token + token;
-    ops.scale(args.q + row * args.q_stride + int64_t{unit.kv_head} * unit.group * dims, args.scale,
+    const int64_t row = unit.first_row() + token;
+    ops.scale(args.q + row * args.q_stride + unit.first_head * dims, args.scale,
               work.q + int64_t{token} * unit.group * dims, unit.group * dims);
   }
 }
@@ -202,7 +273,7 @@ void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& uni
 
 void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit, int32_t cut,
                const Partial& from, const Partial& into) {
-  const int64_t dims = padded_dims(args.kv.head_dim);
+  const int64_t dims = padded_dims(args.kv.value_dim());
   const int64_t first = int64_t{unit.first_active(cut)} * unit.group;
   if (cut == 0) {
     std::copy_n(from.out, unit.rows() * dims, into.out);
@@ -211,19 +282,18 @@ void merge_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
   }
   for (int64_t row = first; row < unit.rows(); ++row) {
     ops.merge(into.states + row, into.out + row * dims, from.states + row, from.out + row * dims,
-              args.kv.head_dim);
+              args.kv.value_dim());
   }
 }
 
 void write_out(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                const Partial& from) {
-  const int64_t dims = args.kv.head_dim;
+  const int64_t dims = args.kv.value_dim();
   for (int64_t row = 0; row < unit.rows(); ++row) {
     const int64_t token = row / unit.group;
-    const int64_t head = int64_t{unit.kv_head} * unit.group + row % unit.group;
-    float* out = args.out + (unit.slice->first_row + unit.first_token + token) * args.out_stride +
-                 head * dims;
-    ops.divide(from.out + row * padded_dims(args.kv.head_dim), from.states[row].sum, out, dims);
+    const int64_t head = unit.first_head + row % unit.group;
+    float* out = args.out + (unit.first_row() + token) * args.out_stride + head * dims;
+    ops.divide(from.out + row * padded_dims(args.kv.value_dim()), from.states[row].sum, out, dims);
   }
 }
 

@@ -1,4 +1,4 @@
-// One unit of attention work: some query rows of one sequence that read the same kv head.
+// One unit of attention work: some query rows of one sequence that read the same keys.
 //
 // Threads: a unit is worked on by one thread at a time, in that thread's memory.
 // Invariants: rows are token-major (all query heads of a token side by side), so rows that see more
@@ -18,13 +18,20 @@ namespace bulkhead::kernels::vector {
 struct Unit {
   const AttentionSlice* slice = nullptr;
   int32_t kv_head = 0;
+  int32_t first_head = 0;   // of the query heads
+  int32_t group = 0;        // query heads
   int32_t first_token = 0;  // within the slice
-  int32_t tokens = 0;
-  int32_t group = 0;  // query heads per kv head
+  int32_t tokens = 0;       // 1 where it selects
+  // What its one token attends to, ascending; null: all that is visible.
+  const int32_t* selected = nullptr;
+  int32_t selected_count = 0;
 
   int64_t rows() const { return int64_t{tokens} * group; }
-  // Positions that the unit's token `t` sees: [0, visible(t)).
-  int32_t visible(int32_t t) const { return slice->position + first_token + t + 1; }
+  int64_t first_row() const { return slice->first_row + first_token; }
+  // The unit's token `t` attends to entries [0, visible(t)): positions, or places in `selected`.
+  int32_t visible(int32_t t) const {
+    return selected != nullptr ? selected_count : slice->position + first_token + t + 1;
+  }
   int32_t cuts() const { return (visible(tokens - 1) + kKvSplit - 1) / kKvSplit; }
   // The first token that sees anything of cut `cut`.
   int32_t first_active(int32_t cut) const {
@@ -34,25 +41,29 @@ struct Unit {
 
 // Unnormalised outputs and softmax states of a unit's rows.
 struct Partial {
-  float* out = nullptr;  // [rows][padded_dims(head_dim)]
+  float* out = nullptr;  // [rows][padded_dims(value_dim)]
   SoftmaxState* states = nullptr;
 };
-int64_t padded_dims(int32_t head_dim);
+int64_t padded_dims(int32_t dims);
 // Floats of one partial of `rows` rows.
-int64_t partial_floats(int64_t rows, int32_t head_dim);
-Partial place_partial(float* memory, int64_t rows, int32_t head_dim);
+int64_t partial_floats(int64_t rows, int32_t value_dim);
+Partial place_partial(float* memory, int64_t rows, int32_t value_dim);
 
 // A thread's memory for a unit, carved out of its scratch.
 class Workspace {
  public:
-  static size_t bytes(int64_t rows, int32_t head_dim);
-  Workspace(std::span<std::byte> scratch, int64_t rows, int32_t head_dim);
+  static size_t bytes(int64_t rows, const AttentionArgs& args);
+  Workspace(std::span<std::byte> scratch, int64_t rows, const AttentionArgs& args);
 
   float* q = nullptr;       // [rows][head_dim], scaled
   float* scores = nullptr;  // [rows][kKvSplit]
   Partial whole;
   Partial cut;
-  const uint16_t** runs = nullptr;   // kKvSplit / 16 * panels of head_dim
+  // Of a cut, in the order of a page of kKvSplit tokens: the values of a latent cache, and the keys
+  // that were selected.
+  quant::Bf16* values = nullptr;
+  quant::Bf16* keys = nullptr;
+  const uint16_t** runs = nullptr;   // kKvSplit / 16 * panels of value_dim
   const uint16_t** ahead = nullptr;  // as many
 };
 

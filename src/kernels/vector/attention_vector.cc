@@ -16,51 +16,79 @@ constexpr int64_t kItemsPerThread = 8;
 // A worker's own part of scratch; the rest of worker 0's holds the partials of shared-out cuts.
 constexpr size_t kPrivateBytes = size_t{2} << 20;
 
-int32_t tokens_per_unit(int32_t group) { return std::max(1, kUnitRows / group); }
+// Query heads of one key are dealt out in parts where they are many (multi-head latent attention):
+// this many rows at most, and fewer where that gives idle threads something to do.
+constexpr int32_t kPartRows = 64;
+constexpr int32_t kSmallestPartRows = 16;
 
-// All units of the call, in one row: slice by slice, head by head, block by block.
+// The largest part of `heads` that divides them and is not above `limit`.
+int32_t part_of(int32_t heads, int32_t limit) {
+  int32_t part = std::min(heads, limit);
+  while (heads % part != 0) --part;
+  return part;
+}
+
+// All units of the call, in one row: slice by slice, part by part of the heads, block by block.
 class Units {
  public:
-  explicit Units(const AttentionArgs& args) : args_(args) {
-    group_ = args.q_heads / args.kv.kv_heads;
-    for (int32_t s = 0; s < args.slice_count; ++s) {
-      count_ += blocks(args.slices[s]) * args.kv.kv_heads;
-      const int32_t end = args.slices[s].position + args.slices[s].tokens;
-      if (args.slices[s].tokens > 0) cuts_ = std::max(cuts_, (end + kKvSplit - 1) / kKvSplit);
-      longest_ = std::max(longest_, args.slices[s].tokens);
+  Units(const AttentionArgs& args, unsigned threads) : args_(args) {
+    const int32_t heads = args.q_heads / args.kv.kv_heads;
+    group_ = args.kv.latent_dim > 0 ? part_of(heads, kPartRows) : heads;
+    measure();
+    while (args.kv.latent_dim > 0 && count_ < threads && group_ > kSmallestPartRows) {
+      group_ = part_of(heads, group_ - 1);
+      measure();
     }
   }
 
   int64_t count() const { return count_; }
   int32_t cuts() const { return cuts_; }  // of the longest unit
-  int64_t max_rows() const { return int64_t{std::min(longest_, tokens_per_unit(group_))} * group_; }
+  int64_t max_rows() const { return int64_t{std::min(longest_, unit_tokens())} * group_; }
 
   Unit at(int64_t index) const {
     const AttentionSlice* slice = args_.slices;
-    int64_t here = blocks(*slice) * args_.kv.kv_heads;
+    int64_t here = blocks(*slice) * parts();
     while (index >= here) {
       index -= here;
       ++slice;
-      here = blocks(*slice) * args_.kv.kv_heads;
+      here = blocks(*slice) * parts();
     }
     Unit unit;
     unit.slice = slice;
     unit.group = group_;
-    unit.kv_head = static_cast<int32_t>(index / blocks(*slice));
+    unit.first_head = static_cast<int32_t>(index / blocks(*slice)) * group_;
+    unit.kv_head = unit.first_head / (args_.q_heads / args_.kv.kv_heads);
     const auto block = static_cast<int32_t>(index % blocks(*slice));
-    unit.first_token = block * tokens_per_unit(group_);
-    unit.tokens = std::min(tokens_per_unit(group_), slice->tokens - unit.first_token);
+    unit.first_token = block * unit_tokens();
+    unit.tokens = std::min(unit_tokens(), slice->tokens - unit.first_token);
+    if (args_.selected != nullptr) {
+      unit.selected = args_.selected + unit.first_row() * args_.selection_stride;
+      unit.selected_count = args_.selected_counts[unit.first_row()];
+    }
     return unit;
   }
 
  private:
+  int32_t parts() const { return args_.q_heads / group_; }
+  int32_t unit_tokens() const {
+    return args_.selected != nullptr ? 1 : std::max(1, kUnitRows / group_);
+  }
   int64_t blocks(const AttentionSlice& slice) const {
-    const int32_t step = tokens_per_unit(group_);
-    return (slice.tokens + step - 1) / step;
+    return (slice.tokens + unit_tokens() - 1) / unit_tokens();
+  }
+  void measure() {
+    count_ = 0;
+    for (int32_t s = 0; s < args_.slice_count; ++s) {
+      const AttentionSlice& slice = args_.slices[s];
+      count_ += blocks(slice) * parts();
+      const int32_t end = slice.position + slice.tokens;
+      if (slice.tokens > 0) cuts_ = std::max(cuts_, (end + kKvSplit - 1) / kKvSplit);
+      longest_ = std::max(longest_, slice.tokens);
+    }
   }
 
   const AttentionArgs& args_;
-  int32_t group_ = 1;
+  int32_t group_ = 1;  // query heads of a unit
   int64_t count_ = 0;
   int32_t cuts_ = 0;
   int32_t longest_ = 0;
@@ -73,7 +101,7 @@ void attend_units(const VectorOps& ops, const AttentionArgs& args, const Units& 
   for (int64_t index = first; index < first + count; ++index) {
     const bool last_unit = index + 1 == first + count;
     const Unit following = last_unit ? Unit{} : units.at(index + 1);
-    Workspace work(scratch, unit.rows(), args.kv.head_dim);
+    Workspace work(scratch, unit.rows(), args);
     load_queries(ops, args, unit, work);
     for (int32_t cut = 0; cut < unit.cuts(); ++cut) {
       NextCut next{&unit, cut + 1};
@@ -93,11 +121,11 @@ struct SharedPartials {
   float* memory = nullptr;
   int64_t units = 0;
   int64_t rows = 0;
-  int32_t head_dim = 0;
+  int32_t value_dim = 0;
   int64_t round = 0;  // cuts whose partials fit at a time
 
   Partial at(int64_t index) const {
-    return place_partial(memory + index * partial_floats(rows, head_dim), rows, head_dim);
+    return place_partial(memory + index * partial_floats(rows, value_dim), rows, value_dim);
   }
   Partial running(int64_t unit) const { return at(unit); }
   Partial of_cut(int64_t unit, int64_t cut_in_round) const {
@@ -107,7 +135,7 @@ struct SharedPartials {
 
 SharedPartials share_scratch(const AttentionArgs& args, const Units& units,
                              device::ThreadPool& pool) {
-  SharedPartials shared{nullptr, units.count(), units.max_rows(), args.kv.head_dim, 0};
+  SharedPartials shared{nullptr, units.count(), units.max_rows(), args.kv.value_dim(), 0};
   const std::span<std::byte> all = pool.scratch(0);
   if (all.size() <= kPrivateBytes || units.count() >= kUnitsPerThread * pool.threads()) {
     return shared;
@@ -115,7 +143,7 @@ SharedPartials share_scratch(const AttentionArgs& args, const Units& units,
   const std::span<std::byte> rest = all.subspan(kPrivateBytes);
   shared.memory = reinterpret_cast<float*>(rest.data());
   const auto fit = static_cast<int64_t>(rest.size() / sizeof(float)) /
-                   partial_floats(shared.rows, shared.head_dim);
+                   partial_floats(shared.rows, shared.value_dim);
   shared.round = std::max<int64_t>(0, fit / units.count() - 1);
   return shared;
 }
@@ -136,8 +164,7 @@ void attend_shared(const VectorOps& ops, const AttentionArgs& args, const Units&
       const int32_t end = std::min(first + cuts * (piece + 1) / pieces, unit.cuts());
       if (begin >= end) return;
       std::span<std::byte> scratch = pool.scratch(worker);
-      Workspace work(scratch.first(std::min(scratch.size(), kPrivateBytes)), unit.rows(),
-                     args.kv.head_dim);
+      Workspace work(scratch.first(std::min(scratch.size(), kPrivateBytes)), unit.rows(), args);
       load_queries(ops, args, unit, work);
       for (int32_t cut = begin; cut < end; ++cut) {
         const NextCut next{cut + 1 < end ? &unit : nullptr, cut + 1};
@@ -163,7 +190,7 @@ void attention(const VectorOps& ops, const AttentionArgs& args, device::ThreadPo
            "query heads are a multiple of kv heads");
   BH_CHECK(args.kv.page_tokens > 0 && args.kv.page_tokens % 16 == 0,
            "page_tokens is a multiple of 16");
-  const Units units(args);
+  const Units units(args, pool.threads());
   if (units.count() == 0) return;
   const SharedPartials shared = share_scratch(args, units, pool);
   if (units.cuts() > 1 && shared.round > 0) {

@@ -12,6 +12,7 @@
 namespace bulkhead::kernels::vector {
 
 void gemm(const VectorOps& ops, const GemmArgs& args, device::ThreadPool& pool);
+void gemm_group(const VectorOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool);
 void attention(const VectorOps& ops, const AttentionArgs& args, device::ThreadPool& pool);
 void rms_norm(const VectorOps& ops, const RmsNormArgs& args, device::ThreadPool& pool);
 void rope(const VectorOps& ops, const RopeArgs& args, device::ThreadPool& pool);

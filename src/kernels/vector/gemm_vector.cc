@@ -29,15 +29,19 @@ struct Plan {
   bool packs_rows;
 };
 
-Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads) {
+// For one of `products` products that are dealt out together.
+Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads, int64_t products) {
   Plan plan{};
+  if (args.rows <= 0 || args.w.n <= 0) return plan;
+  BH_CHECK(args.w.k > 0, "gemm over no k");
+  BH_CHECK(!args.accumulate || args.bias == nullptr, "gemm starts from c or from a bias, not both");
   plan.row_blocks = (args.rows + kBlockRows - 1) / kBlockRows;
   plan.block_rows = (args.rows + plan.row_blocks - 1) / plan.row_blocks;
   plan.packs_rows = plan.block_rows > ops.tile_rows && plan.block_rows * args.w.k > kResidentFloats;
   const int64_t panels = packed_panels(args.w.n);
   const int64_t side = ops.panels_at_once(plan.block_rows);
   const int64_t items = threads * (plan.packs_rows ? kPackedItemsPerThread : kItemsPerThread);
-  const int64_t groups = std::max<int64_t>(1, items / plan.row_blocks);
+  const int64_t groups = std::max<int64_t>(1, items / (plan.row_blocks * products));
   plan.item_panels = std::clamp(round_down(panels / groups, side), side, kMaxItemPanels);
   plan.groups = (panels + plan.item_panels - 1) / plan.item_panels;
   return plan;
@@ -180,14 +184,32 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
 
 }  // namespace
 
+void gemm_group(const VectorOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool) {
+  while (!group.empty()) {
+    const std::span<const GemmArgs> turn = group.first(std::min(group.size(), kGemmGroupMax));
+    group = group.subspan(turn.size());
+    const auto products = static_cast<int64_t>(
+        std::ranges::count_if(turn, [](const GemmArgs& args) { return args.rows > 0; }));
+    std::array<Plan, kGemmGroupMax> plans;
+    std::array<int64_t, kGemmGroupMax> ends;
+    int64_t items = 0;
+    for (size_t i = 0; i < turn.size(); ++i) {
+      plans[i] = make_plan(ops, turn[i], pool.threads(), products);
+      ends[i] = items += plans[i].row_blocks * plans[i].groups;
+    }
+    pool.run(static_cast<size_t>(items), [&](size_t item, unsigned worker) {
+      const auto index = static_cast<int64_t>(item);
+      const auto last = ends.begin() + static_cast<std::ptrdiff_t>(turn.size());
+      const auto at =
+          static_cast<size_t>(std::upper_bound(ends.begin(), last, index) - ends.begin());
+      const int64_t first = at == 0 ? 0 : ends[at - 1];
+      run_item(ops, turn[at], plans[at], index - first, floats(pool.scratch(worker)));
+    });
+  }
+}
+
 void gemm(const VectorOps& ops, const GemmArgs& args, device::ThreadPool& pool) {
-  if (args.rows <= 0 || args.w.n <= 0) return;
-  BH_CHECK(args.w.k > 0, "gemm over no k");
-  BH_CHECK(!args.accumulate || args.bias == nullptr, "gemm starts from c or from a bias, not both");
-  const Plan plan = make_plan(ops, args, pool.threads());
-  pool.run(static_cast<size_t>(plan.row_blocks * plan.groups), [&](size_t item, unsigned worker) {
-    run_item(ops, args, plan, static_cast<int64_t>(item), floats(pool.scratch(worker)));
-  });
+  gemm_group(ops, {&args, 1}, pool);
 }
 
 }  // namespace bulkhead::kernels::vector

@@ -17,6 +17,10 @@ void emulated_gemm(const kernels::GemmArgs& args, device::ThreadPool& pool) {
   kernels::amx::gemm(kernels::kEmulatedTileOps, args, pool);
 }
 
+void emulated_gemm_group(std::span<const kernels::GemmArgs> group, device::ThreadPool& pool) {
+  kernels::amx::gemm_group(kernels::kEmulatedTileOps, group, pool);
+}
+
 }  // namespace
 
 std::vector<KernelPath> kernel_paths() {
@@ -33,6 +37,7 @@ std::vector<KernelPath> kernel_paths() {
     if (!tiles) continue;
     KernelPath emulated = {"amx emulated", out.back().kernels, true};
     emulated.kernels.gemm = emulated_gemm;
+    emulated.kernels.gemm_group = emulated_gemm_group;
     out.push_back(std::move(emulated));
   }
   return out;
