@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/units.h"
@@ -15,7 +16,7 @@ using base::format_bytes;
 using base::format_count;
 
 void row(std::string_view name, const std::string& value) {
-  std::cout << fmt::format("{:<18}{}\n", name, value);
+  std::cout << fmt::format("{:<24}{}\n", name, value);
 }
 
 std::string rope_text(const model::RopeConfig& rope) {
@@ -49,14 +50,34 @@ std::string eos_text(const model::GenerationDefaults& generation) {
   return text.empty() ? "none" : text;
 }
 
+std::string heads_text(const model::DenseConfig& c) {
+  if (!c.is_latent()) {
+    return fmt::format("{} query, {} key/value, {} values each", c.heads, c.kv_heads, c.head_dim);
+  }
+  std::string text = fmt::format("{} over one latent key of {} + {} rotated values", c.heads,
+                                 c.mla.latent, c.mla.rope);
+  if (c.indexer.heads > 0) {
+    const auto full = std::ranges::count(c.indexer.full_layers, uint8_t{1});
+    text += fmt::format("; the best {} positions, chosen in {} of {} layers", c.indexer.top_k, full,
+                        c.layers);
+  }
+  return text;
+}
+
+std::string experts_text(const model::DenseConfig& c) {
+  return fmt::format("{} of {} a token, {} shared, {} wide, in {} of {} layers", c.moe.per_token,
+                     c.moe.experts, c.moe.shared, c.moe.intermediate,
+                     std::ranges::count(c.moe.sparse_layers, uint8_t{1}), c.layers);
+}
+
 void print_model(const model::CheckpointSummary& facts) {
   const model::DenseConfig& c = facts.config;
   row("family", c.family);
   row("parameters", format_count(facts.parameters));
   row("layers", fmt::format("{}", c.layers));
   row("hidden / mlp", fmt::format("{} / {}", c.hidden, c.intermediate));
-  row("heads",
-      fmt::format("{} query, {} key/value, {} values each", c.heads, c.kv_heads, c.head_dim));
+  row("heads", heads_text(c));
+  if (c.moe.experts > 0) row("experts", experts_text(c));
   row("extras", extras_text(c));
   row("rope", rope_text(c.rope));
   row("context", fmt::format("{} tokens", format_count(static_cast<uint64_t>(c.context))));
@@ -79,17 +100,14 @@ void print_memory(const model::Checkpoint& checkpoint) {
   const base::Result<uint64_t> weights = model::weight_bytes(checkpoint);
   row("weights here", weights.ok() ? format_bytes(*weights) + " as packed BF16"
                                    : "cannot be loaded: " + weights.error().message);
-  kv::PageLayout layout;
-  layout.layers = config.layers;
-  layout.kv_heads = config.kv_heads;
-  layout.head_dim = config.head_dim;
+  const kv::PageLayout layout = model::cache_layout(config, kv::PageLayout{}.page_tokens);
   row("cache per token", format_bytes(layout.token_bytes()) + " in BF16");
 }
 
 void print_tensors(const model::Checkpoint& checkpoint) {
   std::cout << '\n';
   for (const model::TensorInfo& tensor : checkpoint.tensors()) {
-    std::cout << fmt::format("{:<6}{:<22}{:>11}  {}\n", model::to_string(tensor.type),
+    std::cout << fmt::format("{:<22}{:<22}{:>11}  {}\n", model::type_text(tensor),
                              model::shape_text(tensor.shape), format_bytes(tensor.bytes),
                              tensor.name);
   }

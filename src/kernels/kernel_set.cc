@@ -15,6 +15,7 @@ KernelSet ref_set() {
           .gemm = ref::gemm,
           .gemm_group = ref::gemm_group,
           .attention = ref::attention,
+          .select = ref::select,
           .kv_write = kv_write,
           .rms_norm = ref::rms_norm,
           .rope = ref::rope,
@@ -34,6 +35,9 @@ struct Bound {
   static void attention(const AttentionArgs& args, device::ThreadPool& pool) {
     vector::attention(kOps, args, pool);
   }
+  static void select(const SelectArgs& args, device::ThreadPool& pool) {
+    vector::select(kOps, args, pool);
+  }
   static void rms_norm(const RmsNormArgs& args, device::ThreadPool& pool) {
     vector::rms_norm(kOps, args, pool);
   }
@@ -49,6 +53,7 @@ struct Bound {
             .gemm = gemm,
             .gemm_group = gemm_group,
             .attention = attention,
+            .select = select,
             .kv_write = kv_write,
             .rms_norm = rms_norm,
             .rope = rope,

@@ -10,6 +10,7 @@
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/indexer.h"
 
 namespace bulkhead::kernels {
 
@@ -18,6 +19,7 @@ struct KernelSet {
   GemmFn gemm = nullptr;
   GemmGroupFn gemm_group = nullptr;
   AttentionFn attention = nullptr;
+  SelectFn select = nullptr;
   KvWriteFn kv_write = nullptr;
   RmsNormFn rms_norm = nullptr;
   RopeFn rope = nullptr;

@@ -23,6 +23,7 @@ size_t k_bytes(const PageLayout& layout) {
 }
 
 size_t v_bytes(const PageLayout& layout) {
+  if (layout.latent_dim > 0) return 0;
   return heads(layout) * kernels::kv_v_head_bytes(layout.page_tokens, layout.head_dim);
 }
 
@@ -30,7 +31,12 @@ size_t v_bytes(const PageLayout& layout) {
 
 size_t PageLayout::layer_bytes() const { return k_bytes(*this) + v_bytes(*this); }
 
-size_t PageLayout::page_bytes() const { return static_cast<size_t>(layers) * layer_bytes(); }
+size_t PageLayout::index_bytes() const { return kernels::kv_k_head_bytes(page_tokens, index_dim); }
+
+size_t PageLayout::page_bytes() const {
+  return static_cast<size_t>(layers) * layer_bytes() +
+         static_cast<size_t>(index_layers) * index_bytes();
+}
 
 size_t PageLayout::token_bytes() const {
   const auto tokens = static_cast<size_t>(page_tokens);
@@ -38,7 +44,11 @@ size_t PageLayout::token_bytes() const {
 }
 
 std::string PageLayout::id() const {
-  return fmt::format("{}/{}x{}x{}x{}", to_string(format), page_tokens, layers, kv_heads, head_dim);
+  std::string text = fmt::format("{}/{}x{}x", to_string(format), page_tokens, layers);
+  text += latent_dim > 0 ? fmt::format("{}latent{}", head_dim, latent_dim)
+                         : fmt::format("{}x{}", kv_heads, head_dim);
+  if (index_layers > 0) text += fmt::format("+{}x{}", index_layers, index_dim);
+  return text;
 }
 
 kernels::KvLayerView CacheView::layer(int32_t index) const {
@@ -53,6 +63,22 @@ kernels::KvLayerView CacheView::layer(int32_t index) const {
   view.page_tokens = layout.page_tokens;
   view.kv_heads = layout.kv_heads;
   view.head_dim = layout.head_dim;
+  view.latent_dim = layout.latent_dim;
+  return view;
+}
+
+kernels::KvLayerView CacheView::index_layer(int32_t index) const {
+  BH_CHECK(index >= 0 && index < layout.index_layers, "an index layer of the cache's layout");
+  kernels::KvLayerView view;
+  view.arena = arena;
+  view.page_stride = layout.page_bytes();
+  view.k_offset = static_cast<size_t>(layout.layers) * layout.layer_bytes() +
+                  static_cast<size_t>(index) * layout.index_bytes();
+  view.k_head_stride = layout.index_bytes();
+  view.page_tokens = layout.page_tokens;
+  view.kv_heads = 1;
+  view.head_dim = layout.index_dim;
+  view.latent_dim = layout.index_dim;
   return view;
 }
 

@@ -44,6 +44,32 @@ TEST(PageLayout, IdNamesFormatAndShape) {
   EXPECT_NE(other.id(), small_model().id());
 }
 
+TEST(PageLayout, ALatentCacheHoldsOneKeyATokenAndIndexKeysBeside) {
+  PageLayout layout;  // GLM-5.2
+  layout.page_tokens = 64;
+  layout.layers = 78;
+  layout.kv_heads = 1;
+  layout.head_dim = 576;
+  layout.latent_dim = 512;
+  EXPECT_EQ(layout.token_bytes(), 89'856u);
+  EXPECT_EQ(layout.id(), "bf16/64x78x576latent512");
+  layout.index_layers = 21;
+  layout.index_dim = 128;
+  EXPECT_EQ(layout.token_bytes(), 89'856u + 21 * 256);
+  EXPECT_EQ(layout.id(), "bf16/64x78x576latent512+21x128");
+  const CacheView cache{nullptr, layout, 7};
+  size_t at = 0;
+  for (int32_t index = 0; index < layout.layers; ++index) {
+    EXPECT_EQ(cache.layer(index).k_offset, at);
+    at += cache.layer(index).k_head_stride;
+  }
+  for (int32_t index = 0; index < layout.index_layers; ++index) {
+    EXPECT_EQ(cache.index_layer(index).k_offset, at);
+    at += cache.index_layer(index).k_head_stride;
+  }
+  EXPECT_EQ(at, layout.page_bytes());
+}
+
 TEST(CacheView, LayersTileThePageWithoutOverlap) {
   const PageLayout layout = small_model();
   const CacheView cache{nullptr, layout, 7};

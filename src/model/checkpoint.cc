@@ -8,6 +8,8 @@
 
 #include "model/dense_tensors.h"
 #include "model/families/family.h"
+#include "model/formats/fold.h"
+#include "model/formats/quant_config.h"
 #include "model/gguf.h"
 #include "model/gguf_text.h"
 #include "model/safetensors.h"
@@ -42,6 +44,7 @@ base::Result<std::optional<std::string>> read_if_present(const fs::path& path,
 
 struct SideFiles {
   DenseConfig config;
+  formats::QuantConfig quantisation;
   TextSource text;
   GenerationDefaults generation;
 };
@@ -50,6 +53,7 @@ base::Result<SideFiles> read_side_files(const fs::path& directory) {
   SideFiles out;
   BH_ASSIGN(const std::string config, read_file(directory / "config.json", kConfigBytesMax));
   BH_ASSIGN(out.config, parse_config(config, out.generation));
+  BH_ASSIGN(out.quantisation, formats::parse_quant_config("config.json", config));
   BH_ASSIGN(const auto generation,
             read_if_present(directory / "generation_config.json", kConfigBytesMax));
   if (generation) {
@@ -70,7 +74,7 @@ base::Result<SideFiles> read_side_files(const fs::path& directory) {
 }
 
 struct Weights {
-  std::vector<std::unique_ptr<ByteSource>> files;
+  TensorFiles files;
   std::vector<TensorInfo> tensors;
 };
 
@@ -78,7 +82,7 @@ base::Status add_shard(const fs::path& path, Weights& out) {
   BH_ASSIGN(std::unique_ptr<ByteSource> source, open_file(path));
   BH_ASSIGN(std::vector<TensorInfo> tensors,
             read_safetensors(*source, static_cast<uint32_t>(out.files.size())));
-  out.files.push_back(std::move(source));
+  out.files.add(std::move(source));
   std::move(tensors.begin(), tensors.end(), std::back_inserter(out.tensors));
   return {};
 }
@@ -179,7 +183,8 @@ base::Result<Checkpoint> Checkpoint::open_directory(const fs::path& path) {
   out.name_ = last_component(path).string();
   out.format_ = CheckpointFormat::kSafetensors;
   out.files_ = std::move(weights.files);
-  out.tensors_ = std::move(weights.tensors);
+  BH_ASSIGN(out.tensors_,
+            formats::fold_tensors(std::move(weights.tensors), side.quantisation, out.files_));
   out.config_ = std::move(side.config);
   out.text_ = std::move(side.text);
   out.generation_ = std::move(side.generation);
@@ -208,7 +213,7 @@ base::Result<Checkpoint> Checkpoint::open_gguf(const fs::path& path) {
   const fs::path name = last_component(path);
   out.name_ = name.extension() == ".gguf" ? name.stem().string() : name.string();
   out.format_ = CheckpointFormat::kGguf;
-  out.files_.push_back(std::move(source));
+  out.files_.add(std::move(source));
   out.tensors_ = std::move(file.tensors);
   out.index_tensors();
   return out;
@@ -224,18 +229,6 @@ const TensorInfo* Checkpoint::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-const std::string& Checkpoint::file_name(const TensorInfo& tensor) const {
-  return files_[tensor.file]->name();
-}
-
-base::Status Checkpoint::read(const TensorInfo& tensor, uint64_t begin,
-                              std::span<std::byte> out) const {
-  BH_CHECK(begin <= tensor.bytes && out.size() <= tensor.bytes - begin, "a read beyond the tensor");
-  auto status = files_[tensor.file]->read(tensor.offset + begin, out);
-  if (status.ok()) return status;
-  return std::move(status).error().within(fmt::format("tensor \"{}\"", tensor.name));
-}
-
 CheckpointSummary Checkpoint::describe() const {
   CheckpointSummary out;
   out.name = name_;
@@ -244,14 +237,16 @@ CheckpointSummary Checkpoint::describe() const {
   out.generation = generation_;
   out.chat_template = !text_.chat_template.empty();
   out.tensors = tensors_.size();
-  for (const auto& file : files_) {
-    out.files.push_back(file->name());
-    out.file_bytes += file->size();
+  out.files.reserve(files_.size());
+  for (size_t i = 0; i < files_.size(); ++i) {
+    out.files.push_back(files_[i].name());
+    out.file_bytes += files_[i].size();
   }
-  std::map<std::string_view, CheckpointSummary::TypeShare> types;
+  std::map<std::string, CheckpointSummary::TypeShare> types;
   for (const TensorInfo& tensor : tensors_) {
-    CheckpointSummary::TypeShare& share = types[to_string(tensor.type)];
-    share.type = to_string(tensor.type);
+    const std::string type = type_text(tensor);
+    CheckpointSummary::TypeShare& share = types[type];
+    share.type = type;
     share.tensors += 1;
     share.bytes += tensor.bytes;
     out.tensor_bytes += tensor.bytes;
@@ -262,7 +257,8 @@ CheckpointSummary Checkpoint::describe() const {
     return std::tie(b.bytes, a.type) < std::tie(a.bytes, b.type);
   });
   const bool gguf = format_ == CheckpointFormat::kGguf;
-  const bool has_head = find(gguf ? "output.weight" : "lm_head.weight") != nullptr;
+  const bool has_head =
+      find(config_.name_prefix + (gguf ? "output.weight" : "lm_head.weight")) != nullptr;
   out.tied = config_.tie == TieRule::kTied || (config_.tie == TieRule::kByPresence && !has_head);
   out.tokenizer = text_.tokenizer_json ? "tokenizer.json"
                   : text_.tiktoken     ? "tiktoken.model"

@@ -5,7 +5,9 @@
 // file. Errors name the file, and the tensor, key or byte where one is to blame.
 //
 // Threads: immutable after open(); read() may be called by any number of threads at once.
-// Invariants: every TensorInfo is inside its file and overlaps no other (tensor.h). Files are held
+// Invariants: every TensorInfo is inside its file and overlaps no other (tensor.h); the tensors of
+// a quantised weight are one (formats/fold.h), so that names and shapes are those of a plain
+// checkpoint. Files are held
 // open and read by position, never through a mapping: a file that shrinks under us is an error of
 // the read that meets it, not a SIGBUS.
 #pragma once
@@ -25,6 +27,7 @@
 #include "model/byte_source.h"
 #include "model/dense_config.h"
 #include "model/tensor.h"
+#include "model/tensor_files.h"
 
 namespace bulkhead::model {
 
@@ -83,7 +86,7 @@ struct GenerationDefaults {
 // The facts `bulkhead inspect` prints.
 struct CheckpointSummary {
   struct TypeShare {
-    std::string type;  // "BF16", "Q4_1"
+    std::string type;  // "BF16", "Q4_1", "INT4 g32 symmetric"
     uint64_t tensors = 0;
     uint64_t bytes = 0;
   };
@@ -93,7 +96,7 @@ struct CheckpointSummary {
   uint64_t file_bytes = 0;
   uint64_t tensors = 0;
   uint64_t tensor_bytes = 0;
-  uint64_t parameters = 0;       // elements of all tensors
+  uint64_t parameters = 0;       // elements of all tensors, a quantised weight's own counted
   std::vector<TypeShare> types;  // largest first
   DenseConfig config;
   bool tied = false;      // declared, or because the head is absent
@@ -117,9 +120,12 @@ class Checkpoint {
   std::span<const TensorInfo> tensors() const { return tensors_; }
   const TensorInfo* find(std::string_view name) const;  // null when there is none
   // The name of the file a tensor lies in, for messages.
-  const std::string& file_name(const TensorInfo& tensor) const;
-  // Reads out.size() bytes of the tensor from byte `begin` of it.
-  base::Status read(const TensorInfo& tensor, uint64_t begin, std::span<std::byte> out) const;
+  const std::string& file_name(const TensorInfo& tensor) const { return files_.name_of(tensor); }
+  // Reads out.size() stored bytes of the tensor from byte `begin` of it.
+  base::Status read(const TensorInfo& tensor, uint64_t begin, std::span<std::byte> out) const {
+    return files_.read(tensor, begin, out);
+  }
+  const TensorFiles& files() const { return files_; }
 
  private:
   static base::Result<Checkpoint> open_directory(const std::filesystem::path& path);
@@ -128,7 +134,7 @@ class Checkpoint {
 
   std::string name_;
   CheckpointFormat format_ = CheckpointFormat::kSafetensors;
-  std::vector<std::unique_ptr<ByteSource>> files_;
+  TensorFiles files_;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string_view, size_t> by_name_;  // views into tensors_
   DenseConfig config_;

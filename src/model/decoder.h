@@ -28,12 +28,10 @@ struct SequenceSlice {
 
 struct ModelFacts {
   std::string name;             // from the checkpoint, for /v1/models and the banner
-  std::string family;           // "llama", "qwen2", "qwen3"
+  std::string family;           // "llama", "deepseek_v3", ...
   int32_t vocabulary_size = 0;  // width of a logits row
   int32_t context_tokens = 0;   // longest sequence the model was made for
-  int32_t layers = 0;
-  int32_t kv_heads = 0;
-  int32_t head_dim = 0;
+  kv::PageLayout cache;         // what the model writes; its page_tokens are the pool's to choose
   uint64_t parameters = 0;
   uint64_t weight_bytes = 0;  // as held in memory
   std::string weight_format;  // "bf16"

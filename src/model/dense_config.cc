@@ -60,6 +60,21 @@ YarnRamp yarn_ramp(const RopeConfig& rope, int32_t head_dim) {
 
 }  // namespace
 
+kv::PageLayout cache_layout(const DenseConfig& config, int32_t page_tokens) {
+  kv::PageLayout layout;
+  layout.page_tokens = page_tokens;
+  layout.layers = config.layers;
+  layout.kv_heads = config.kv_heads;
+  layout.head_dim = config.head_dim;
+  layout.latent_dim = config.mla.latent;
+  if (config.indexer.heads > 0) {
+    layout.index_dim = config.indexer.head_dim;
+    layout.index_layers =
+        static_cast<int32_t>(std::ranges::count(config.indexer.full_layers, uint8_t{1}));
+  }
+  return layout;
+}
+
 std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_dim) {
   const YarnRamp ramp =
       rope.scaling == RopeScaling::kYarn ? yarn_ramp(rope, rotary_dim) : YarnRamp{0.0, 1.0};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/router.h"
+#include "kv/layout.h"
 
 namespace bulkhead::model {
 
@@ -32,6 +33,7 @@ struct RopeConfig {
   double beta_slow = 1.0;
   bool truncate = true;           // whole dimensions as the ends of the ramp
   double attention_factor = 1.0;  // multiplies cos and sin
+  double softmax_gain = 1.0;      // multiplies the softmax scale, where the family has it
   // The file carries one divisor per frequency (GGUF: rope_freqs.weight), after `scaling`.
   bool factors_in_file = false;
 };
@@ -72,8 +74,33 @@ struct MoeConfig {
   int32_t groups_used = 1;  // of which experts are chosen
 };
 
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all
+// heads are made of one latent vector a token, and queries, where q_rank is not 0, of another.
+struct MlaConfig {
+  int32_t latent = 0;       // values of the latent vector; 0: grouped-query attention
+  int32_t q_rank = 0;       // 0: queries straight from the hidden state
+  int32_t nope = 0;         // of a head's query and key, those without position
+  int32_t rope = 0;         // those with it; one such key serves all heads
+  int32_t value = 0;        // of a head's value
+  float norm_eps = 1e-6f;   // of the norms on the two vectors
+  bool interleaved = true;  // the file pairs neighbours for RoPE
+  double softmax_scale = 1.0;
+
+  int64_t head_q() const { return int64_t{nope} + rope; }
+  int64_t key() const { return int64_t{latent} + rope; }  // what the cache holds of a token
+};
+
+// The indexer of sparse attention (DeepSeek-V3.2, kernels/indexer.h).
+struct IndexerConfig {
+  int32_t heads = 0;     // 0: attention is dense
+  int32_t head_dim = 0;  // the first MlaConfig::rope of them are rotated
+  int32_t top_k = 0;
+  bool interleaved = false;          // as MlaConfig's
+  std::vector<uint8_t> full_layers;  // [layers]: 0 where the layer takes the choice of one before
+};
+
 struct DenseConfig {
-  std::string family;  // "llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe"
+  std::string family;  // "llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "deepseek_v3", ...
   int32_t layers = 0;
   int32_t hidden = 0;
   int32_t heads = 0;
@@ -81,6 +108,9 @@ struct DenseConfig {
   int32_t head_dim = 0;
   int32_t rotary_dim = 0;    // how many of a head's first dimensions RoPE turns; even
   int32_t intermediate = 0;  // of a dense layer
+  // With latent attention kv_heads is 1 and head_dim what the cache holds of a token.
+  MlaConfig mla;
+  IndexerConfig indexer;
   MoeConfig moe;
   int32_t vocabulary = 0;
   int32_t context = 0;  // tokens
@@ -94,7 +124,17 @@ struct DenseConfig {
   // The file keeps Q and K rows in interleaved-pair order (GGUF of the llama family): loading puts
   // them back into half-split order.
   bool qk_rows_interleaved = false;
+  // Ahead of "model." and "lm_head." in the file's tensor names.
+  std::string name_prefix;
+  // Layers for next-token prediction that follow the model's own in the file, and tensors of other
+  // towers, by the beginnings of their names: both are there and not read.
+  int32_t prediction_layers = 0;
+  std::vector<std::string> ignored_prefixes;
 
+  bool is_latent() const { return mla.latent > 0; }
+  bool has_indexer(int32_t layer) const {
+    return indexer.heads > 0 && indexer.full_layers[static_cast<size_t>(layer)] != 0;
+  }
   bool is_sparse(int32_t layer) const {
     return moe.experts > 0 && moe.sparse_layers[static_cast<size_t>(layer)] != 0;
   }
@@ -103,5 +143,8 @@ struct DenseConfig {
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
   int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
+
+// How a cache for this model is laid out.
+kv::PageLayout cache_layout(const DenseConfig& config, int32_t page_tokens);
 
 }  // namespace bulkhead::model

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <unordered_set>
 
@@ -40,6 +41,17 @@ constexpr std::array kNames = {
     RoleName{WeightRole::kGateBias, "mlp.gate_proj.bias", "ffn_gate.bias"},
     RoleName{WeightRole::kUpBias, "mlp.up_proj.bias", "ffn_up.bias"},
     RoleName{WeightRole::kDownBias, "mlp.down_proj.bias", "ffn_down.bias"},
+    RoleName{WeightRole::kQDown, "self_attn.q_a_proj.weight", ""},
+    RoleName{WeightRole::kQDownNorm, "self_attn.q_a_layernorm.weight", ""},
+    RoleName{WeightRole::kQUp, "self_attn.q_b_proj.weight", ""},
+    RoleName{WeightRole::kKvDown, "self_attn.kv_a_proj_with_mqa.weight", ""},
+    RoleName{WeightRole::kKvNorm, "self_attn.kv_a_layernorm.weight", ""},
+    RoleName{WeightRole::kKvUp, "self_attn.kv_b_proj.weight", ""},
+    RoleName{WeightRole::kIndexQ, "self_attn.indexer.wq_b.weight", ""},
+    RoleName{WeightRole::kIndexK, "self_attn.indexer.wk.weight", ""},
+    RoleName{WeightRole::kIndexKNorm, "self_attn.indexer.k_norm.weight", ""},
+    RoleName{WeightRole::kIndexKNormBias, "self_attn.indexer.k_norm.bias", ""},
+    RoleName{WeightRole::kIndexWeights, "self_attn.indexer.weights_proj.weight", ""},
     RoleName{WeightRole::kRouter, "mlp.gate.weight", ""},
     RoleName{WeightRole::kSelectionBias, "mlp.gate.e_score_correction_bias", ""},
     // Of an expert, behind "mlp.experts.E.".
@@ -53,22 +65,23 @@ constexpr std::array kNames = {
 
 class SetBuilder {
  public:
-  explicit SetBuilder(CheckpointFormat format) : format_(format) {}
+  SetBuilder(CheckpointFormat format, std::string_view prefix) : format_(format), prefix_(prefix) {}
 
   void add(WeightRole role, int32_t layer, int64_t rows, int64_t columns = 0) {
     const bool gguf = format_ == CheckpointFormat::kGguf;
     const std::string_view base = gguf ? find(role).gguf : find(role).safetensors;
-    std::string name = layer < 0
-                           ? std::string(base)
-                           : fmt::format("{}.{}.{}", gguf ? "blk" : "model.layers", layer, base);
+    std::string name =
+        layer < 0 ? fmt::format("{}{}", prefix_, base)
+                  : fmt::format("{}{}.{}.{}", prefix_, gguf ? "blk" : "model.layers", layer, base);
     set_.push_back({role, layer, -1, std::move(name), rows, columns});
   }
 
   void add_expert(WeightRole role, int32_t layer, int32_t expert, int64_t rows, int64_t columns) {
     const std::string_view base = find(role).safetensors;
-    set_.push_back({role, layer, expert,
-                    fmt::format("model.layers.{}.mlp.experts.{}.{}", layer, expert, base), rows,
-                    columns});
+    set_.push_back(
+        {role, layer, expert,
+         fmt::format("{}model.layers.{}.mlp.experts.{}.{}", prefix_, layer, expert, base), rows,
+         columns});
   }
 
   std::vector<ExpectedTensor> take() { return std::move(set_); }
@@ -80,6 +93,7 @@ class SetBuilder {
   }
 
   const CheckpointFormat format_;
+  const std::string_view prefix_;
   std::vector<ExpectedTensor> set_;
 };
 
@@ -99,10 +113,32 @@ void add_experts(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   set.add(WeightRole::kSharedDown, layer, hidden, config.shared_width());
 }
 
-void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+void add_latent_attention(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
-  const int64_t inner = config.intermediate;
-  set.add(WeightRole::kAttentionNorm, layer, hidden);
+  const int64_t heads = config.heads;
+  const MlaConfig& mla = config.mla;
+  if (mla.q_rank > 0) {
+    set.add(WeightRole::kQDown, layer, mla.q_rank, hidden);
+    set.add(WeightRole::kQDownNorm, layer, mla.q_rank);
+    set.add(WeightRole::kQUp, layer, heads * mla.head_q(), mla.q_rank);
+  } else {
+    set.add(WeightRole::kQ, layer, heads * mla.head_q(), hidden);
+  }
+  set.add(WeightRole::kKvDown, layer, mla.key(), hidden);
+  set.add(WeightRole::kKvNorm, layer, mla.latent);
+  set.add(WeightRole::kKvUp, layer, heads * (mla.nope + mla.value), mla.latent);
+  set.add(WeightRole::kO, layer, hidden, heads * mla.value);
+  if (!config.has_indexer(layer)) return;
+  const IndexerConfig& indexer = config.indexer;
+  set.add(WeightRole::kIndexQ, layer, int64_t{indexer.heads} * indexer.head_dim, mla.q_rank);
+  set.add(WeightRole::kIndexK, layer, indexer.head_dim, hidden);
+  set.add(WeightRole::kIndexKNorm, layer, indexer.head_dim);
+  set.add(WeightRole::kIndexKNormBias, layer, indexer.head_dim);
+  set.add(WeightRole::kIndexWeights, layer, indexer.heads, hidden);
+}
+
+void add_grouped_attention(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+  const int64_t hidden = config.hidden;
   set.add(WeightRole::kQ, layer, config.q_width(), hidden);
   set.add(WeightRole::kK, layer, config.kv_width(), hidden);
   set.add(WeightRole::kV, layer, config.kv_width(), hidden);
@@ -117,6 +153,17 @@ void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   }
   set.add(WeightRole::kO, layer, hidden, config.q_width());
   if (config.o_bias) set.add(WeightRole::kOBias, layer, hidden);
+}
+
+void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+  const int64_t hidden = config.hidden;
+  const int64_t inner = config.intermediate;
+  set.add(WeightRole::kAttentionNorm, layer, hidden);
+  if (config.is_latent()) {
+    add_latent_attention(config, layer, set);
+  } else {
+    add_grouped_attention(config, layer, set);
+  }
   set.add(WeightRole::kMlpNorm, layer, hidden);
   if (config.is_sparse(layer)) return add_experts(config, layer, set);
   set.add(WeightRole::kGate, layer, inner, hidden);
@@ -129,8 +176,25 @@ void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   }
 }
 
-// Tables of frequencies that older exporters stored and that follow from the configuration.
-bool is_ignored(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+// Whether the tensor belongs to one of the layers for next-token prediction, which the model's own
+// are followed by.
+bool predicts(const DenseConfig& config, std::string_view name) {
+  const std::string stem = config.name_prefix + "model.layers.";
+  if (!name.starts_with(stem)) return false;
+  name.remove_prefix(stem.size());
+  int32_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  if (error != std::errc{} || end == name.data() + name.size() || *end != '.') return false;
+  return layer >= config.layers && layer - config.layers < config.prediction_layers;
+}
+
+// Besides those of other towers and predicted tokens: tables of frequencies that older exporters
+// stored and that follow from the configuration.
+bool is_ignored(const DenseConfig& config, std::string_view name) {
+  if (name.ends_with(".rotary_emb.inv_freq") || predicts(config, name)) return true;
+  return std::ranges::any_of(config.ignored_prefixes,
+                             [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
 
 // The tie rule's outcome: whether one table serves for both, and which of the two tensors it is.
 struct Tie {
@@ -197,7 +261,7 @@ base::Status check_tensor(const Checkpoint& checkpoint, const ExpectedTensor& ex
 base::Status check_no_leftovers(const Checkpoint& checkpoint,
                                 const std::unordered_set<std::string_view>& used) {
   for (const TensorInfo& tensor : checkpoint.tensors()) {
-    if (used.contains(tensor.name) || is_ignored(tensor.name)) continue;
+    if (used.contains(tensor.name) || is_ignored(checkpoint.config(), tensor.name)) continue;
     return base::corrupt(fmt::format(
         "{}: tensor \"{}\" has no place in a {} model of {} layers with this configuration",
         checkpoint.file_name(tensor), tensor.name, checkpoint.config().family,
@@ -209,7 +273,7 @@ base::Status check_no_leftovers(const Checkpoint& checkpoint,
 }  // namespace
 
 std::vector<ExpectedTensor> expected_tensors(const DenseConfig& config, CheckpointFormat format) {
-  SetBuilder set(format);
+  SetBuilder set(format, config.name_prefix);
   set.add(WeightRole::kEmbedding, -1, config.vocabulary, config.hidden);
   set.add(WeightRole::kHead, -1, config.vocabulary, config.hidden);
   set.add(WeightRole::kFinalNorm, -1, config.hidden);

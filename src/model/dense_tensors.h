@@ -37,9 +37,22 @@ enum class WeightRole {
   kGateBias,
   kUpBias,
   kDownBias,
-  kRouter,         // [experts, hidden]
-  kSelectionBias,  // [experts]
-  kExpertGate,     // [expert's intermediate, hidden], and so on per expert
+  // Of latent attention. Queries that skip the vector of their own are kQ.
+  kQDown,      // [q_rank, hidden]
+  kQDownNorm,  // [q_rank]
+  kQUp,        // [heads * (nope + rope), q_rank]
+  kKvDown,     // [latent + rope, hidden]
+  kKvNorm,     // [latent]
+  kKvUp,       // [heads * (nope + value), latent]
+  // Of the indexer.
+  kIndexQ,          // [heads * head_dim, q_rank]
+  kIndexK,          // [head_dim, hidden]
+  kIndexKNorm,      // [head_dim]
+  kIndexKNormBias,  // [head_dim]
+  kIndexWeights,    // [heads, hidden]
+  kRouter,          // [experts, hidden]
+  kSelectionBias,   // [experts]
+  kExpertGate,      // [expert's intermediate, hidden], and so on per expert
   kExpertUp,
   kExpertDown,
   kSharedGate,  // [shared width, hidden]

@@ -4,41 +4,12 @@
 
 #include <cmath>
 
+#include "model/arena.h"
+#include "model/latent_rows.h"
 #include "model/tensor_convert.h"
 
 namespace bulkhead::model {
 namespace {
-
-using kernels::PackedWeights;
-
-// Hands out the arena front to back. Run once without memory to learn the size, once with it to get
-// the pointers: both walks are the same code.
-class ArenaCursor {
- public:
-  explicit ArenaCursor(std::byte* base) : base_(base) {}
-
-  uint64_t used() const { return used_; }
-
-  PackedWeights packed(int64_t n, int64_t k) {
-    return {take<quant::Bf16>(kernels::packed_bytes(n, k)), n, k};
-  }
-  const quant::Bf16* rows(int64_t n, int64_t k) {
-    return take<quant::Bf16>(static_cast<size_t>(n * k) * sizeof(quant::Bf16));
-  }
-  const float* floats(int64_t n) { return take<float>(static_cast<size_t>(n) * sizeof(float)); }
-
- private:
-  template <typename T>
-  const T* take(size_t bytes) {
-    constexpr uint64_t kAlign = 64;
-    const T* place = base_ == nullptr ? nullptr : reinterpret_cast<const T*>(base_ + used_);
-    used_ += (bytes + kAlign - 1) / kAlign * kAlign;
-    return place;
-  }
-
-  std::byte* base_;
-  uint64_t used_ = 0;
-};
 
 MlpWeights place_mlp(int64_t hidden, int64_t inner, ArenaCursor& arena) {
   return {.gate_up = arena.packed(2 * inner, hidden), .down = arena.packed(hidden, inner)};
@@ -47,8 +18,8 @@ MlpWeights place_mlp(int64_t hidden, int64_t inner, ArenaCursor& arena) {
 MoeWeights place_moe(const DenseConfig& config, ArenaCursor& arena) {
   const int64_t hidden = config.hidden;
   MoeWeights moe;
-  moe.router = arena.floats(int64_t{config.moe.experts} * hidden);
-  if (config.moe.selection_bias) moe.selection_bias = arena.floats(config.moe.experts);
+  moe.router = arena.take<float>(int64_t{config.moe.experts} * hidden);
+  if (config.moe.selection_bias) moe.selection_bias = arena.take<float>(config.moe.experts);
   for (int32_t expert = 0; expert < config.moe.experts; ++expert) {
     moe.experts.push_back(place_mlp(hidden, config.moe.intermediate, arena));
   }
@@ -56,34 +27,70 @@ MoeWeights place_moe(const DenseConfig& config, ArenaCursor& arena) {
   return moe;
 }
 
-LayerWeights place_layer(const DenseConfig& config, int32_t index, ArenaCursor& arena) {
-  const int64_t hidden = config.hidden;
-  const int64_t inner = config.intermediate;
-  LayerWeights layer;
-  layer.attention_norm = arena.floats(hidden);
-  layer.qkv = arena.packed(config.qkv_width(), hidden);
-  if (config.qkv_bias) layer.qkv_bias = arena.floats(config.qkv_width());
+GqaWeights place_gqa(const DenseConfig& config, ArenaCursor& arena) {
+  GqaWeights out;
+  out.qkv = arena.packed(config.qkv_width(), config.hidden);
+  if (config.qkv_bias) out.qkv_bias = arena.take<float>(config.qkv_width());
   if (config.qk_norm) {
-    layer.q_norm = arena.floats(config.head_dim);
-    layer.k_norm = arena.floats(config.head_dim);
+    out.q_norm = arena.take<float>(config.head_dim);
+    out.k_norm = arena.take<float>(config.head_dim);
   }
-  layer.o = arena.packed(hidden, config.q_width());
-  if (config.o_bias) layer.o_bias = arena.floats(hidden);
-  layer.mlp_norm = arena.floats(hidden);
+  out.o = arena.packed(config.hidden, config.q_width());
+  if (config.o_bias) out.o_bias = arena.take<float>(config.hidden);
+  return out;
+}
+
+MlaWeights place_mla(const DenseConfig& config, ArenaCursor& arena) {
+  const MlaConfig& mla = config.mla;
+  const int64_t heads = config.heads;
+  MlaWeights out;
+  out.down = arena.packed(mla.q_rank + mla.key(), config.hidden);
+  if (mla.q_rank > 0) out.q_norm = arena.take<float>(mla.q_rank);
+  out.kv_norm = arena.take<float>(mla.latent);
+  out.q_up = arena.packed(heads * mla.head_q(), mla.q_rank > 0 ? mla.q_rank : config.hidden);
+  for (int64_t head = 0; head < heads; ++head) {
+    out.key_up.push_back(arena.packed(mla.latent, mla.nope));
+    out.value_up.push_back(arena.packed(mla.value, mla.latent));
+  }
+  out.o = arena.packed(config.hidden, heads * mla.value);
+  return out;
+}
+
+IndexerWeights place_indexer(const DenseConfig& config, ArenaCursor& arena) {
+  const IndexerConfig& indexer = config.indexer;
+  IndexerWeights out;
+  out.q = arena.packed(int64_t{indexer.heads} * indexer.head_dim, config.mla.q_rank);
+  out.k = arena.packed(indexer.head_dim, config.hidden);
+  out.k_norm = arena.take<float>(indexer.head_dim);
+  out.k_norm_bias = arena.take<float>(indexer.head_dim);
+  out.weights = arena.packed(indexer.heads, config.hidden);
+  return out;
+}
+
+LayerWeights place_layer(const DenseConfig& config, int32_t index, ArenaCursor& arena) {
+  LayerWeights layer;
+  layer.attention_norm = arena.take<float>(config.hidden);
+  if (config.is_latent()) {
+    layer.mla = place_mla(config, arena);
+  } else {
+    layer.gqa = place_gqa(config, arena);
+  }
+  if (config.has_indexer(index)) layer.indexer = place_indexer(config, arena);
+  layer.mlp_norm = arena.take<float>(config.hidden);
   if (config.is_sparse(index)) {
     layer.moe = place_moe(config, arena);
     return layer;
   }
-  layer.mlp = place_mlp(hidden, inner, arena);
-  if (config.mlp_bias) layer.gate_up_bias = arena.floats(2 * inner);
-  if (config.mlp_bias) layer.down_bias = arena.floats(hidden);
+  layer.mlp = place_mlp(config.hidden, config.intermediate, arena);
+  if (config.mlp_bias) layer.gate_up_bias = arena.take<float>(2 * int64_t{config.intermediate});
+  if (config.mlp_bias) layer.down_bias = arena.take<float>(config.hidden);
   return layer;
 }
 
 void place_weights(const DenseConfig& config, bool tied, ArenaCursor& arena, DenseWeights& out) {
   for (int32_t i = 0; i < config.layers; ++i) out.layers.push_back(place_layer(config, i, arena));
-  out.final_norm = arena.floats(config.hidden);
-  if (!tied) out.embedding = arena.rows(config.vocabulary, config.hidden);
+  out.final_norm = arena.take<float>(config.hidden);
+  if (!tied) out.embedding = arena.take<quant::Bf16>(int64_t{config.vocabulary} * config.hidden);
   out.head = arena.packed(config.vocabulary, config.hidden);
 }
 
@@ -92,7 +99,11 @@ class Filler {
  public:
   Filler(const Checkpoint& checkpoint, const TensorMatch& match, device::ThreadPool& pool,
          DenseWeights& out)
-      : config_(checkpoint.config()), tied_(match.tied), out_(out), converter_(checkpoint, pool) {}
+      : config_(checkpoint.config()),
+        tied_(match.tied),
+        out_(out),
+        converter_(checkpoint, pool),
+        latent_(converter_) {}
 
   base::Status fill(const MatchedTensor& tensor) {
     const TensorInfo& source = *tensor.source;
@@ -104,6 +115,10 @@ class Filler {
     const LayerWeights& layer = tensor.expected.layer < 0
                                     ? kNoLayer
                                     : out_.layers[static_cast<size_t>(tensor.expected.layer)];
+    if (config_.is_latent() && tensor.expected.layer >= 0 &&
+        is_of_attention(tensor.expected.role)) {
+      return fill_mla(tensor, layer);
+    }
     switch (tensor.expected.role) {
       case WeightRole::kEmbedding:
         if (!tied_) return matrix(source, out_.embedding, {.packed = false});
@@ -117,25 +132,25 @@ class Filler {
       case WeightRole::kAttentionNorm:
         return vector(source, layer.attention_norm);
       case WeightRole::kQ:
-        return matrix(source, layer.qkv.data, {.interleaved_group = group});
+        return matrix(source, layer.gqa.qkv.data, {.interleaved_group = group});
       case WeightRole::kK:
-        return matrix(source, layer.qkv.data, {.row_begin = q, .interleaved_group = group});
+        return matrix(source, layer.gqa.qkv.data, {.row_begin = q, .interleaved_group = group});
       case WeightRole::kV:
-        return matrix(source, layer.qkv.data, {.row_begin = q + kv});
+        return matrix(source, layer.gqa.qkv.data, {.row_begin = q + kv});
       case WeightRole::kO:
-        return matrix(source, layer.o.data, {});
+        return matrix(source, layer.gqa.o.data, {});
       case WeightRole::kQBias:
-        return vector(source, layer.qkv_bias, group);
+        return vector(source, layer.gqa.qkv_bias, group);
       case WeightRole::kKBias:
-        return vector(source, layer.qkv_bias + q, group);
+        return vector(source, layer.gqa.qkv_bias + q, group);
       case WeightRole::kVBias:
-        return vector(source, layer.qkv_bias + q + kv);
+        return vector(source, layer.gqa.qkv_bias + q + kv);
       case WeightRole::kOBias:
-        return vector(source, layer.o_bias);
+        return vector(source, layer.gqa.o_bias);
       case WeightRole::kQNorm:
-        return vector(source, layer.q_norm, group);
+        return vector(source, layer.gqa.q_norm, group);
       case WeightRole::kKNorm:
-        return vector(source, layer.k_norm, group);
+        return vector(source, layer.gqa.k_norm, group);
       case WeightRole::kMlpNorm:
         return vector(source, layer.mlp_norm);
       case WeightRole::kGate:
@@ -156,6 +171,59 @@ class Filler {
   }
 
  private:
+  static bool is_of_attention(WeightRole role) {
+    return role == WeightRole::kQ || role == WeightRole::kO ||
+           (role >= WeightRole::kQDown && role <= WeightRole::kIndexWeights);
+  }
+
+  base::Status fill_mla(const MatchedTensor& tensor, const LayerWeights& layer) {
+    const TensorInfo& source = *tensor.source;
+    const MlaConfig& mla = config_.mla;
+    const int64_t turned = mla.interleaved ? mla.rope : 0;
+    switch (tensor.expected.role) {
+      case WeightRole::kQDown:
+        return matrix(source, layer.mla.down.data, {});
+      case WeightRole::kKvDown:
+        return latent_.matrix(source, layer.mla.down, mla.q_rank,
+                              {.unit = mla.key(), .begin = mla.latent, .turned = turned});
+      case WeightRole::kQ:
+      case WeightRole::kQUp:
+        return latent_.matrix(source, layer.mla.q_up, 0,
+                              {.unit = mla.head_q(), .begin = mla.nope, .turned = turned});
+      case WeightRole::kKvUp:
+        return latent_.key_values(source, layer.mla);
+      case WeightRole::kQDownNorm:
+        return vector(source, layer.mla.q_norm);
+      case WeightRole::kKvNorm:
+        return vector(source, layer.mla.kv_norm);
+      case WeightRole::kO:
+        return matrix(source, layer.mla.o.data, {});
+      default:
+        return fill_indexer(tensor, layer.indexer);
+    }
+  }
+
+  base::Status fill_indexer(const MatchedTensor& tensor, const IndexerWeights& indexer) {
+    const TensorInfo& source = *tensor.source;
+    const TurnedRows rows = {.unit = config_.indexer.head_dim,
+                             .begin = 0,
+                             .turned = config_.indexer.interleaved ? config_.mla.rope : 0};
+    switch (tensor.expected.role) {
+      case WeightRole::kIndexQ:
+        return latent_.matrix(source, indexer.q, 0, rows);
+      case WeightRole::kIndexK:
+        return latent_.matrix(source, indexer.k, 0, rows);
+      case WeightRole::kIndexKNorm:
+        return latent_.vector(source, indexer.k_norm, rows);
+      case WeightRole::kIndexKNormBias:
+        return latent_.vector(source, indexer.k_norm_bias, rows);
+      case WeightRole::kIndexWeights:
+        return matrix(source, indexer.weights.data, {});
+      default:
+        BH_CHECK(false, "a WeightRole outside its enumeration");
+    }
+  }
+
   base::Status fill_moe(const MatchedTensor& tensor, const MoeWeights& moe) {
     const TensorInfo& source = *tensor.source;
     static const MlpWeights kNoExpert;
@@ -220,6 +288,7 @@ class Filler {
   const bool tied_;
   DenseWeights& out_;
   TensorConverter converter_;
+  LatentRows latent_;
 };
 
 }  // namespace

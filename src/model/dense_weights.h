@@ -3,8 +3,8 @@
 //
 // Threads: load_dense_weights uses `pool` and calls `progress` on the caller's thread; the result
 // is immutable. Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q
-// and K rows are in half-split order whatever the file's was; every value is finite. The embedding
-// is the head matrix when tied and a plain row-major table otherwise.
+// and K rows that RoPE turns are in half-split order whatever the file's was; every value is
+// finite. The embedding is the head matrix when tied and a plain row-major table otherwise.
 #pragma once
 
 #include <vector>
@@ -32,16 +32,42 @@ struct MoeWeights {
   MlpWeights shared;                      // empty where there is none
 };
 
-struct LayerWeights {
-  const float* attention_norm = nullptr;  // [hidden]
-  kernels::PackedWeights qkv;             // [q_width + 2 * kv_width, hidden]
-  const float* qkv_bias = nullptr;        // or null, like every bias here
-  const float* q_norm = nullptr;          // [head_dim] or null
+struct GqaWeights {
+  kernels::PackedWeights qkv;       // [q_width + 2 * kv_width, hidden]
+  const float* qkv_bias = nullptr;  // or null, like every bias here
+  const float* q_norm = nullptr;    // [head_dim] or null
   const float* k_norm = nullptr;
   kernels::PackedWeights o;  // [hidden, q_width]
   const float* o_bias = nullptr;
-  const float* mlp_norm = nullptr;  // [hidden]
-  MlpWeights mlp;                   // of a dense layer
+};
+
+// Latent attention in its absorbed form: what makes a head's keys out of the latent vector is
+// applied to its queries, what makes its values to its outputs.
+struct MlaWeights {
+  kernels::PackedWeights down;                   // [q_rank + latent + rope, hidden]
+  const float* q_norm = nullptr;                 // [q_rank] or null
+  const float* kv_norm = nullptr;                // [latent]
+  kernels::PackedWeights q_up;                   // [heads * (nope + rope), q_rank or hidden]
+  std::vector<kernels::PackedWeights> key_up;    // of each head [latent, nope]
+  std::vector<kernels::PackedWeights> value_up;  // of each head [value, latent]
+  kernels::PackedWeights o;                      // [hidden, heads * value]
+};
+
+struct IndexerWeights {
+  kernels::PackedWeights q;            // [heads * head_dim, q_rank]
+  kernels::PackedWeights k;            // [head_dim, hidden]
+  const float* k_norm = nullptr;       // [head_dim]
+  const float* k_norm_bias = nullptr;  // [head_dim]
+  kernels::PackedWeights weights;      // [heads, hidden]
+};
+
+struct LayerWeights {
+  const float* attention_norm = nullptr;  // [hidden]
+  GqaWeights gqa;                         // of one kind of attention
+  MlaWeights mla;                         // of the other
+  IndexerWeights indexer;                 // of a layer that has one
+  const float* mlp_norm = nullptr;        // [hidden]
+  MlpWeights mlp;                         // of a dense layer
   const float* gate_up_bias = nullptr;
   const float* down_bias = nullptr;
   MoeWeights moe;  // of a sparse layer

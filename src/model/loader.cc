@@ -1,8 +1,8 @@
 #include "model/loader.h"
 
-#include "model/dense_decoder.h"
 #include "model/dense_tensors.h"
 #include "model/dense_weights.h"
+#include "model/transformer.h"
 
 namespace bulkhead::model {
 
@@ -23,13 +23,11 @@ base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint
   facts.family = config.family;
   facts.vocabulary_size = config.vocabulary;
   facts.context_tokens = config.context;
-  facts.layers = config.layers;
-  facts.kv_heads = config.kv_heads;
-  facts.head_dim = config.head_dim;
+  facts.cache = cache_layout(config, kv::PageLayout{}.page_tokens);
   facts.parameters = match.parameters;
   facts.weight_bytes = weights.arena.size();
   facts.weight_format = "bf16";
-  return DenseDecoder::create(std::move(facts), config, std::move(weights), kernels, pool, limits);
+  return Transformer::create(std::move(facts), config, std::move(weights), kernels, pool, limits);
 }
 
 }  // namespace bulkhead::model

@@ -19,7 +19,7 @@
 namespace bulkhead::model {
 
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;  // bytes, the format's own limit
-inline constexpr size_t kTensorsMax = 100'000;                  // in one checkpoint
+inline constexpr size_t kTensorsMax = 500'000;                  // in one checkpoint
 inline constexpr size_t kShardsMax = 1024;
 
 // Tensors in the order of their data; `file` is stored in each. Errors name file, tensor and byte.

@@ -8,6 +8,7 @@
 
 #include "model/families/family.h"
 #include "model/fields.h"
+#include "model/formats/quant_config.h"
 
 namespace bulkhead::model {
 namespace {
@@ -113,7 +114,8 @@ void add_eos(int32_t id, GenerationDefaults& generation) {
 
 base::Result<DenseConfig> parse_config(std::string_view text, GenerationDefaults& generation) {
   constexpr std::string_view kFile = "config.json";
-  BH_ASSIGN(const boost::json::object object, parse_json_object(kFile, text));
+  BH_ASSIGN(boost::json::object object, parse_json_object(kFile, text));
+  BH_TRY(formats::take_quant_config(kFile, object));
   const JsonFields fields{std::string(kFile), object};
   if (!fields.has("model_type")) return fields.refuse("model_type", "missing");
   BH_ASSIGN(const std::string type, fields.text_or("model_type", ""));

@@ -31,6 +31,10 @@ std::string_view to_string(TensorType type) {
       return "Q5_K";
     case TensorType::kQ6_K:
       return "Q6_K";
+    case TensorType::kFp8:
+      return "FP8";
+    case TensorType::kInt4:
+      return "INT4";
     case TensorType::kF64:
       return "F64";
     case TensorType::kF8E4M3:
@@ -79,6 +83,8 @@ TypeUnit unit_of(TensorType type) {
       return {256, 176};
     case TensorType::kQ6_K:
       return {256, 210};
+    case TensorType::kInt4:
+      return {2, 1};
     case TensorType::kF64:
     case TensorType::kI64:
     case TensorType::kU64:
@@ -92,6 +98,7 @@ TypeUnit unit_of(TensorType type) {
     case TensorType::kI16:
     case TensorType::kU16:
       return {1, 2};
+    case TensorType::kFp8:
     case TensorType::kF8E4M3:
     case TensorType::kF8E5M2:
     case TensorType::kF8E8M0:
@@ -103,7 +110,33 @@ TypeUnit unit_of(TensorType type) {
   BH_CHECK(false, "a TensorType outside its enumeration");
 }
 
-bool is_weight_type(TensorType type) { return type <= TensorType::kQ6_K; }
+bool is_weight_type(TensorType type) { return type <= TensorType::kInt4; }
+
+std::vector<const TensorInfo*> parts_of(const QuantisedWeight& weight) {
+  std::vector<const TensorInfo*> parts = {&weight.codes, &weight.scales};
+  for (const auto* part : {&weight.zeros, &weight.groups, &weight.shape}) {
+    if (part->has_value()) parts.push_back(&part->value());
+  }
+  return parts;
+}
+
+std::string type_text(const TensorInfo& tensor) {
+  if (tensor.quantised == nullptr) return std::string(to_string(tensor.type));
+  const QuantisedWeight& weight = *tensor.quantised;
+  switch (weight.format) {
+    case QuantFormat::kFp8Blocks:
+      return fmt::format("FP8 e4m3 {}x{}", weight.block_rows, weight.block_columns);
+    case QuantFormat::kPackedRows:
+      return fmt::format("INT4 g{} {}", weight.block_columns,
+                         weight.zeros ? "asymmetric" : "symmetric");
+    case QuantFormat::kAwq:
+      return fmt::format("INT4 g{} AWQ", weight.block_columns);
+    case QuantFormat::kGptq:
+      return fmt::format("INT4 g{} GPTQ{}", weight.block_columns,
+                         weight.zeros_less_one ? "" : " v2");
+  }
+  return "?";
+}
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));

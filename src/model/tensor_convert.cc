@@ -26,12 +26,26 @@ uint64_t bytes_of(TensorType type, int64_t elements) {
 
 bool is_finite(quant::Bf16 value) { return (value & 0x7f80u) != 0x7f80u; }
 
+bool all_finite(std::span<const quant::Bf16> values) {
+  bool out = true;
+  for (const quant::Bf16 value : values) out &= is_finite(value);  // no early end: a vector loop
+  return out;
+}
+
+// Where the element's code, or the block it is in, lies in the file.
+uint64_t byte_of(const TensorInfo& tensor, int64_t element) {
+  if (tensor.quantised != nullptr) {
+    return formats::code_offset(tensor, element / columns_of(tensor), element % columns_of(tensor));
+  }
+  const int64_t unit = unit_of(tensor.type).elements;
+  return tensor.offset + bytes_of(tensor.type, element / unit * unit);
+}
+
 base::Error not_finite(const Checkpoint& checkpoint, const TensorInfo& tensor, int64_t element) {
-  const int64_t unit_begin =
-      element / unit_of(tensor.type).elements * unit_of(tensor.type).elements;
-  return base::corrupt(fmt::format(
-      "{}: byte {}: tensor \"{}\": element {} is not finite in BF16", checkpoint.file_name(tensor),
-      tensor.offset + bytes_of(tensor.type, unit_begin), tensor.name, element));
+  const std::string& stored = tensor.quantised ? tensor.quantised->codes.name : tensor.name;
+  return base::corrupt(fmt::format("{}: byte {}: tensor \"{}\": element {} is not finite in BF16",
+                                   checkpoint.file_name(tensor), byte_of(tensor, element), stored,
+                                   element));
 }
 
 // Where row `r` of a group of interleaved pairs belongs.
@@ -52,7 +66,10 @@ base::Status TensorConverter::convert_rows(const TensorInfo& source, int64_t row
   const auto count = static_cast<size_t>(rows * columns);
   const uint64_t begin = bytes_of(source.type, row * columns);
   space.values.resize(count);
-  if (source.type == TensorType::kBf16) {
+  if (source.quantised != nullptr) {
+    BH_TRY(formats::decode_rows(checkpoint_.files(), source, {.begin = row, .count = rows},
+                                space.decode, std::span(space.values)));
+  } else if (source.type == TensorType::kBf16) {
     BH_TRY(checkpoint_.read(source, begin, std::as_writable_bytes(std::span(space.values))));
   } else {
     space.bytes.resize(static_cast<size_t>(bytes_of(source.type, rows * columns)));
@@ -62,8 +79,8 @@ base::Status TensorConverter::convert_rows(const TensorInfo& source, int64_t row
     std::transform(space.floats.begin(), space.floats.end(), space.values.begin(),
                    quant::float_to_bf16);
   }
+  if (all_finite(space.values)) return {};
   const auto bad = std::find_if_not(space.values.begin(), space.values.end(), is_finite);
-  if (bad == space.values.end()) return {};
   return not_finite(checkpoint_, source, row * columns + (bad - space.values.begin()));
 }
 
@@ -96,8 +113,9 @@ base::Status TensorConverter::matrix(const TensorInfo& source, const MatrixTarge
   const int64_t step = target.interleaved_group > 0
                            ? std::lcm(target.interleaved_group, kernels::kPanelColumns)
                            : kernels::kPanelColumns;
-  const int64_t chunk_rows =
-      std::max<int64_t>(1, kChunkElements / columns_of(source) / step) * step;
+  const int64_t wish = std::max(kChunkElements / columns_of(source),
+                                source.quantised ? formats::preferred_rows(*source.quantised) : 0);
+  const int64_t chunk_rows = std::max<int64_t>(1, wish / step) * step;
   const int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   std::mutex mutex;
   base::Status failure;
@@ -112,13 +130,25 @@ base::Status TensorConverter::matrix(const TensorInfo& source, const MatrixTarge
   return failure;
 }
 
-base::Status TensorConverter::vector(const TensorInfo& source, int64_t interleaved_group,
-                                     std::span<float> out) {
-  Workspace& space = workspaces_.front();
+// Leaves the whole tensor in space.floats.
+base::Status TensorConverter::read_floats(const TensorInfo& source, Workspace& space) {
+  space.floats.resize(static_cast<size_t>(source.elements));
+  if (source.quantised != nullptr) {
+    const formats::RowRange all = {.begin = 0, .count = static_cast<int64_t>(source.shape.front())};
+    return formats::decode_rows(checkpoint_.files(), source, all, space.decode,
+                                std::span(space.floats));
+  }
   space.bytes.resize(static_cast<size_t>(source.bytes));
-  space.floats.resize(out.size());
   BH_TRY(checkpoint_.read(source, 0, space.bytes));
   decode_elements(source.type, space.bytes, space.floats);
+  return {};
+}
+
+base::Status TensorConverter::vector(const TensorInfo& source, int64_t interleaved_group,
+                                     std::span<float> out) {
+  BH_CHECK(out.size() == source.elements, "a place of another size than its tensor");
+  Workspace& space = workspaces_.front();
+  BH_TRY(read_floats(source, space));
   for (size_t i = 0; i < out.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     if (!std::isfinite(space.floats[i])) return not_finite(checkpoint_, source, index);

@@ -1,9 +1,9 @@
 // Reads one tensor of a checkpoint, chunk by chunk, and leaves it in memory in the form it is used.
 //
 // Threads: one call at a time; chunks are converted on the pool's workers.
-// Invariants: at most one chunk per worker is held (kChunkElements, or one row where a row is
-// longer); a value that is not finite, or becomes so in BF16, is an error that names tensor and
-// byte.
+// Invariants: at most one chunk per worker is held: kChunkElements, or one panel of rows where that
+// is longer, or what formats/decode.h prefers; a value that is not finite, or becomes so in BF16,
+// is an error that names tensor and byte.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "device/thread_pool.h"
 #include "model/checkpoint.h"
+#include "model/formats/decode.h"
 #include "quant/bf16.h"
 
 namespace bulkhead::model {
@@ -31,9 +32,10 @@ class TensorConverter {
  public:
   TensorConverter(const Checkpoint& checkpoint, device::ThreadPool& pool);
 
-  // `source` is [rows, columns]; values are rounded to BF16, to nearest even.
+  // `source` is [rows, columns], plain or folded; values are rounded to BF16, to nearest even.
   base::Status matrix(const TensorInfo& source, const MatrixTarget& target);
-  // `source` is a vector; values go to `out` in FP32, pairs put back as in MatrixTarget.
+  // `source` is a vector, or a matrix taken as one; values go to `out` in FP32, pairs put back as
+  // in MatrixTarget.
   base::Status vector(const TensorInfo& source, int64_t interleaved_group, std::span<float> out);
 
  private:
@@ -42,8 +44,10 @@ class TensorConverter {
     std::vector<float> floats;
     std::vector<quant::Bf16> values;
     std::vector<quant::Bf16> reordered;
+    formats::DecodeWorkspace decode;
   };
 
+  base::Status read_floats(const TensorInfo& source, Workspace& space);
   base::Status convert_rows(const TensorInfo& source, int64_t row, int64_t rows, Workspace& space);
   base::Status place_rows(const TensorInfo& source, int64_t row, int64_t rows,
                           const MatrixTarget& target, Workspace& space);

@@ -31,12 +31,23 @@ std::vector<float> last_logits(Decoder& decoder, const TestCache& cache,
   return out;
 }
 
+// With values of their own in the cache, and with latent and index keys.
+std::vector<std::pair<testing::KernelPath, std::string>> paths_and_models() {
+  std::vector<std::pair<testing::KernelPath, std::string>> out;
+  for (const testing::KernelPath& path : testing::kernel_paths()) {
+    out.emplace_back(path, "qwen3");
+    const bool slow = path.name == "ref" || path.tiles;
+    if (!slow) out.emplace_back(path, "glm_moe_dsa");
+  }
+  return out;
+}
+
 // C011
 TEST(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
-  for (const testing::KernelPath& path : testing::kernel_paths()) {
-    SCOPED_TRACE(path.name);
+  for (const auto& [path, name] : paths_and_models()) {
+    SCOPED_TRACE(path.name + " " + name);
     const testing::LoadedModel model =
-        testing::load_model(testing::golden_directory() / "models" / "qwen3", path, kLimits, 1);
+        testing::load_model(testing::golden_directory() / "models" / name, path, kLimits, 1);
     ASSERT_NE(model.decoder, nullptr);
     Decoder& decoder = *model.decoder;
     const auto vocabulary = static_cast<size_t>(decoder.facts().vocabulary_size);

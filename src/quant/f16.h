@@ -1,7 +1,9 @@
-// IEEE binary16 (F16) to float: how checkpoint readers widen half-precision tensors and scales.
+// IEEE binary16 (F16): how checkpoint readers widen half-precision tensors and scales, and round
+// products to the type their scales have.
 //
-// Threads: pure functions. Exact for every code; NaN keeps its payload and is made quiet, as the
-// hardware conversion does.
+// Threads: pure functions. Widening is exact for every code; NaN keeps its payload and is made
+// quiet, as the hardware conversion does. Rounding is to nearest, ties to even; what is too large
+// becomes infinite.
 #pragma once
 
 #include <bit>
@@ -25,6 +27,23 @@ inline float f16_to_float(F16 bits) {
     return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13) | quiet);
   }
   return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+inline F16 float_to_f16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    return static_cast<F16>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  }
+  if (magnitude >= 0x477ff000u) return static_cast<F16>(sign | 0x7c00u);  // rounds above 65504
+  if (magnitude < 0x38800000u) {                                          // below 2^-14
+    // The sum's last mantissa bit stands for 2^-24: the addition rounds as the format does.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<F16>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
+  }
+  const uint32_t rounded = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  return static_cast<F16>(sign | (rounded - (112u << 10)));
 }
 
 }  // namespace bulkhead::quant

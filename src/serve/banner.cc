@@ -24,6 +24,21 @@ std::string key_state(const Reach& reach) {
                                : "; no admin key, so whoever reaches the port administers");
 }
 
+// What a token's bytes are made of.
+std::string token_text(const kv::PageLayout& layout) {
+  if (layout.latent_dim == 0) {
+    return fmt::format("{} layers x {} kv heads x {} values x 2 x 2 bytes", layout.layers,
+                       layout.kv_heads, layout.head_dim);
+  }
+  std::string text =
+      fmt::format("{} layers x {} latent values x 2 bytes", layout.layers, layout.head_dim);
+  if (layout.index_layers > 0) {
+    text += fmt::format(" + {} layers x {} index values x 2 bytes", layout.index_layers,
+                        layout.index_dim);
+  }
+  return text;
+}
+
 std::string count(int64_t n) { return format_count(static_cast<uint64_t>(n)); }
 
 }  // namespace
@@ -46,9 +61,8 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
               fmt::format("BF16, {} tokens in {} pages of {}, {} ({})", count(plan.cache_tokens),
                           count(plan.pages), plan.layout.page_tokens,
                           format_bytes(plan.cache_bytes), plan.cache_reason));
-  out += line("per token", fmt::format("{} = {} layers x {} kv heads x {} values x 2 x 2 bytes",
-                                       format_bytes(plan.layout.token_bytes()), plan.layout.layers,
-                                       plan.layout.kv_heads, plan.layout.head_dim));
+  out += line("per token", fmt::format("{} = {}", format_bytes(plan.layout.token_bytes()),
+                                       token_text(plan.layout)));
   out += line("context",
               fmt::format("{} tokens ({})", count(plan.context_tokens), plan.context_reason));
   out += line("concurrency",
@@ -56,6 +70,14 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
                           "context",
                           plan.running_max, plan.queued_max, plan.full_context_requests));
   return out;
+}
+
+std::string formats_text(const chat::FormatChoice& formats) {
+  const auto text = [](std::string_view name, const std::string& reason) {
+    return fmt::format("{} ({})", name, reason);
+  };
+  return line("tool calls", text(chat::to_string(formats.tools), formats.tools_reason)) +
+         line("reasoning", text(chat::to_string(formats.reasoning), formats.reasoning_reason));
 }
 
 std::string ready_text(const Reach& reach) {

@@ -37,16 +37,6 @@ base::Status choose_isa(const ModelOptions& options, const device::CpuFacts& cpu
   return {};
 }
 
-kv::PageLayout layout_of(const ModelOptions& options, const model::DenseConfig& config) {
-  kv::PageLayout layout;
-  layout.format = kv::PageFormat::kBf16;
-  layout.page_tokens = options.page_tokens;
-  layout.layers = config.layers;
-  layout.kv_heads = config.kv_heads;
-  layout.head_dim = config.head_dim;
-  return layout;
-}
-
 base::Status choose_cache(const ModelOptions& options, const device::CpuFacts& cpu, Plan& plan) {
   const auto budget = static_cast<uint64_t>(static_cast<double>(cpu.memory_bytes) * kMemoryShare);
   if (plan.weight_bytes >= budget) {
@@ -127,7 +117,7 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::DenseConf
   BH_TRY(choose_isa(options, cpu, plan));
   plan.threads = options.threads > 0 ? options.threads : cpu.logical_cpus;
   plan.weight_bytes = weight_bytes;
-  plan.layout = layout_of(options, config);
+  plan.layout = model::cache_layout(config, options.page_tokens);
   BH_TRY(choose_cache(options, cpu, plan));
   BH_TRY(choose_context(options, config.context, plan));
   plan.running_max = options.running_max;

@@ -130,11 +130,8 @@ class EngineStack {
   }
   static std::unique_ptr<kv::PagePool> make_pages(const model::Decoder& decoder,
                                                   const StackOptions& options) {
-    kv::PageLayout layout;
+    kv::PageLayout layout = decoder.facts().cache;
     layout.page_tokens = options.page_tokens;
-    layout.layers = decoder.facts().layers;
-    layout.kv_heads = decoder.facts().kv_heads;
-    layout.head_dim = decoder.facts().head_dim;
     return take(kv::PagePool::create(
         layout, {.pages = options.pages, .boot_nonce = 0xB017, .poison_free = true}));
   }

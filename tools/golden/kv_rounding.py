@@ -1,24 +1,18 @@
-"""Eager attention that keeps K and V as Bulkhead's cache does: rounded to BF16.
+"""A cache for transformers that keeps what Bulkhead's keeps: everything rounded to BF16."""
 
-Importing this module registers it with transformers under NAME.
-"""
-
-import torch
-from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, eager_mask
-
-NAME = "bf16_kv"
+from transformers import DynamicCache
 
 
-def attention(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
-    groups = query.shape[1] // key.shape[1]
-    key = key.bfloat16().float().repeat_interleave(groups, dim=1)
-    value = value.bfloat16().float().repeat_interleave(groups, dim=1)
-    scores = query @ key.transpose(2, 3) * scaling
-    if attention_mask is not None:
-        scores = scores + attention_mask[..., : key.shape[-2]]
-    return (torch.softmax(scores, dim=-1) @ value).transpose(1, 2).contiguous(), None
+def _rounded(tensor):
+    return tensor.bfloat16().float()
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, eager_mask)
+class RoundedCache(DynamicCache):
+    """K and V, or the latent and the rotated key of latent attention, and the indexer's keys."""
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        return super().update(_rounded(key_states), _rounded(value_states), layer_idx, *args,
+                              **kwargs)
+
+    def update_indexer(self, key_states, layer_idx, *args, **kwargs):
+        return super().update_indexer(_rounded(key_states), layer_idx, *args, **kwargs)

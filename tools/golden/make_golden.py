@@ -6,11 +6,12 @@ For each model: config.json, weights (safetensors, and GGUF written with PyPI's 
 golden.safetensors with
   ids            prompt and the greedy continuation
   plain          logits of every position, FP32 eager attention
-  rounded        the same with K and V rounded to BF16, as the cache keeps them
+  rounded        the same with all that the cache keeps rounded to BF16
 The weights are values that BF16 (and F16) represent exactly, so that every file type holds the same
 model. Seeds rise until every greedy step's best token leads by 5 % of the largest logit.
 """
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -29,6 +30,7 @@ PROMPT_TOKENS = 40
 STEPS = 8
 LEAD = 5e-2
 GAP = 2e-2
+NOISY_RUNS = 6
 
 BASE = dict(vocab_size=160, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-2,
@@ -41,6 +43,13 @@ def rope(theta, **scaling):
 
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=64)
+LATENT = dict(BASE, num_hidden_layers=3, num_key_value_heads=4, q_lora_rank=48, kv_lora_rank=40,
+              qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=20, n_routed_experts=8,
+              num_experts_per_tok=2, moe_intermediate_size=40, n_shared_experts=1,
+              first_k_dense_replace=1, routed_scaling_factor=2.5, n_group=1, topk_group=1)
+INDEXER = dict(index_topk=4, index_n_heads=8, index_head_dim=32)
+YARN_GAIN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32,
+                 beta_slow=1, mscale=1.0, mscale_all_dim=1.0)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32)
 
 # name, architecture, configuration, file type, shards, also as GGUF
@@ -63,12 +72,28 @@ MODELS = [
           n_shared_experts=1, first_k_dense_replace=1, num_hidden_layers=3, n_group=2, topk_group=1,
           routed_scaling_factor=2.5, use_qk_norm=True, attention_bias=True,
           **rope(1e6, partial_rotary_factor=0.5)), torch.bfloat16, 1, False),
+    ("deepseek_v3", "DeepseekV3", dict(dict(LATENT, n_group=2), **rope(1e4, **YARN_GAIN)),
+     torch.bfloat16, 1, False),
+    ("deepseek_v32", "DeepseekV32",
+     dict(dict(LATENT, n_group=2), **INDEXER, **rope(1e4, **YARN_GAIN)),
+     torch.bfloat16, 1, False),
+    ("glm_moe_dsa", "GlmMoeDsa",
+     dict(LATENT, **INDEXER, **rope(8e6), num_hidden_layers=6,
+          indexer_types="full full shared shared full shared".split()), torch.bfloat16, 1, False),
+    ("kimi_k25", "Kimi_K25",
+     dict(text_config=dict(LATENT, model_type="kimi_k2", rope_theta=5e4,
+                           rope_scaling=dict(YARN_GAIN, type="yarn")),
+          tie_word_embeddings=False, projection_hidden_size=32,
+          vision_config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+                             num_attention_heads=2, pos_emb_height=4, pos_emb_width=4,
+                             pos_emb_time=2)), torch.bfloat16, 1, False),
     ("qwen3", "Qwen3", dict(BASE, head_dim=24, tie_word_embeddings=True, **rope(1e6)),
      torch.bfloat16, 1, True),
 ]
 
 
-EXPERTS = {name: dict(experts_implementation="eager") for name in ("Qwen3Moe", "Glm4Moe")}
+EXPERTS = {name: dict(experts_implementation="eager")
+           for name in ("Qwen3Moe", "Glm4Moe", "DeepseekV3", "DeepseekV32", "GlmMoeDsa", "Kimi_K25")}
 
 
 def representable(tensor):
@@ -77,8 +102,16 @@ def representable(tensor):
     return torch.where(rounded.abs() < 2.0 ** -14, torch.zeros(()), rounded)
 
 
+def text_config(config):
+    return config.get("text_config", config)
+
+
+def class_name(architecture):
+    return architecture + ("ForConditionalGeneration" if "Kimi" in architecture else "ForCausalLM")
+
+
 def seeded_model(architecture, config, seed):
-    model_class = getattr(transformers, architecture + "ForCausalLM")
+    model_class = getattr(transformers, class_name(architecture))
     config_class = getattr(transformers, architecture + "Config")
     model = model_class._from_config(config_class(**config), dtype=torch.float32,
                                      attn_implementation="eager",
@@ -95,17 +128,34 @@ def seeded_model(architecture, config, seed):
     return model
 
 
-def logits(model, attention, ids):
-    model.set_attn_implementation(attention)
-    return model(torch.tensor([ids]), use_cache=False).logits[0]
+def logits(model, rounds, ids):
+    cache = kv_rounding.RoundedCache(config=model.config) if rounds else None
+    return model(torch.tensor([ids]), cache=cache, use_cache=rounds).logits[0]
 
 
-def greedy(model, attention, vocabulary):
+@contextlib.contextmanager
+def noisy_activations(experts):
+    """What enters a product is off by as much as a tile unit's rounding to BF16 makes it, but for
+    the router's. A model whose experts are chosen by more than that is one to compare with."""
+    exact = torch.nn.functional.linear
+
+    def linear(x, weight, bias=None):
+        noise = 1 + 2.0 ** -9 * (2 * torch.rand_like(x) - 1)
+        return exact(x if weight.shape[0] == experts else x * noise, weight, bias)
+
+    torch.nn.functional.linear = linear
+    try:
+        yield
+    finally:
+        torch.nn.functional.linear = exact
+
+
+def greedy(model, rounds, vocabulary):
     """Prompt and continuation, the logits of every position, and the smallest lead."""
     ids = [(37 * i + 11) % (vocabulary - 3) + 3 for i in range(PROMPT_TOKENS)]
     for _ in range(STEPS):
-        ids.append(int(logits(model, attention, ids)[-1].argmax()))
-    rows = logits(model, attention, ids)
+        ids.append(int(logits(model, rounds, ids)[-1].argmax()))
+    rows = logits(model, rounds, ids)
     best = rows[PROMPT_TOKENS - 1:-1].topk(2)[0]
     return ids, rows, float((best[:, 0] - best[:, 1]).min() / rows.abs().max())
 
@@ -113,21 +163,33 @@ def greedy(model, attention, vocabulary):
 def search(architecture, config):
     for seed in range(1, 5000):
         model = seeded_model(architecture, config, seed)
-        ids, plain, lead = greedy(model, "eager", config["vocab_size"])
+        ids, rounded, lead = greedy(model, True, text_config(config)["vocab_size"])
         if lead < LEAD:
             continue
-        rounded_ids, rounded, lead = greedy(model, kv_rounding.NAME, config["vocab_size"])
-        # Where rounding tips a router, the two differ by what other experts say.
+        plain_ids, plain, lead = greedy(model, False, text_config(config)["vocab_size"])
+        # Where rounding tips a router, the two differ by what other experts say; where it tips an
+        # indexer, by what other positions hold, and no seed is free of that.
         gap = float((plain - rounded).abs().max() / plain.abs().max())
-        if lead >= LEAD and rounded_ids == ids and gap <= GAP:
+        if "index_topk" in config:
+            return seed, model, ids, plain, rounded
+        if lead < LEAD or plain_ids != ids or gap > GAP:
+            continue
+        with noisy_activations(text_config(config).get("n_routed_experts", 0)):
+            noisy = torch.stack([logits(model, True, ids) for _ in range(NOISY_RUNS)])
+        if float((noisy - rounded).abs().max() / rounded.abs().max()) <= GAP:
             return seed, model, ids, plain, rounded
     raise SystemExit(f"{architecture}: no seed with clear greedy steps")
 
 
 def published(state):
-    """Names and shapes of published files: transformers keeps a layer's experts in one tensor."""
+    """Names and shapes of published files: transformers keeps a layer's experts in one tensor and
+    calls the parts of Kimi K2.5 otherwise."""
     out = {}
     for name, tensor in state.items():
+        name = name.replace("model.language_model.", "language_model.model.")
+        name = name.replace("model.vision_tower.", "vision_tower.")
+        name = name.replace("model.multi_modal_projector.", "mm_projector.")
+        name = name.replace("model.mm_projector.", "mm_projector.")
         if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
             out[name] = tensor
             continue
@@ -143,8 +205,10 @@ def published(state):
 
 
 def save_weights(model, dtype, shards, directory):
-    tied = model.config.tie_word_embeddings
-    tensors = {k: v.to(dtype).contiguous() for k, v in published(model.state_dict()).items()
+    tied = model.config.get_text_config().tie_word_embeddings
+    prefix = "language_model." if hasattr(model.config, "text_config") else ""
+    tensors = {prefix + k if k == "lm_head.weight" else k: v.to(dtype).contiguous()
+               for k, v in published(model.state_dict()).items()
                if not (tied and k == "lm_head.weight")}
     if shards == 1:
         save_file(tensors, directory / "model.safetensors", {"format": "pt"})
@@ -242,7 +306,7 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         seed, model, ids, plain, rounded = search(architecture, config)
-        model.config.architectures = [architecture + "ForCausalLM"]
+        model.config.architectures = [class_name(architecture)]
         model.config.dtype = dtype
         model.config.save_pretrained(directory)
         save_weights(model, dtype, shards, directory)

@@ -55,9 +55,7 @@ model::ModelFacts small_facts(int32_t vocabulary, int32_t context_tokens) {
   facts.family = "test";
   facts.vocabulary_size = vocabulary;
   facts.context_tokens = context_tokens;
-  facts.layers = 1;
-  facts.kv_heads = 1;
-  facts.head_dim = 16;
+  facts.cache = small_layout(16);
   facts.weight_format = "none";
   return facts;
 }

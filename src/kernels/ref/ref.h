@@ -7,12 +7,14 @@
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/indexer.h"
 
 namespace bulkhead::kernels::ref {
 
 void gemm(const GemmArgs& args, device::ThreadPool& pool);
 void gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool);
 void attention(const AttentionArgs& args, device::ThreadPool& pool);
+void select(const SelectArgs& args, device::ThreadPool& pool);
 void rms_norm(const RmsNormArgs& args, device::ThreadPool& pool);
 void rope(const RopeArgs& args, device::ThreadPool& pool);
 void swiglu(const SwigluArgs& args, device::ThreadPool& pool);

@@ -40,6 +40,10 @@ base::Status read_yarn(const JsonFields& fields, int32_t context, RopeConfig& ro
   BH_ASSIGN(rope.truncate, fields.flag_or("truncate", true));
   BH_ASSIGN(const double mscale, fields.number_or("mscale", {0.0, 1e3}, 0.0));
   BH_ASSIGN(const double all_dim, fields.number_or("mscale_all_dim", {0.0, 1e3}, 0.0));
+  if (all_dim != 0.0) {
+    const double gain = yarn_gain(rope.factor, all_dim);
+    rope.softmax_gain = gain * gain;
+  }
   const double derived = mscale != 0.0 && all_dim != 0.0
                              ? yarn_gain(rope.factor, mscale) / yarn_gain(rope.factor, all_dim)
                              : yarn_gain(rope.factor, 1.0);
@@ -98,10 +102,6 @@ base::Status read_rope(const JsonFields& config, int32_t context, RopeConfig& ro
 }
 
 base::Status refuse_unsupported(const JsonFields& config) {
-  if (config.has("quantization_config")) {
-    return config.unsupported("quantization_config",
-                              "quantised safetensors checkpoints cannot be loaded");
-  }
   BH_ASSIGN(const std::string activation, config.text_or("hidden_act", "silu"));
   if (activation != "silu" && activation != "swish") {
     return config.unsupported(
@@ -113,7 +113,9 @@ base::Status refuse_unsupported(const JsonFields& config) {
   if (layer_types == nullptr) return {};
   if (!layer_types->is_array()) return config.refuse("layer_types", "must be an array");
   for (const boost::json::value& type : layer_types->get_array()) {
-    if (!type.is_string() || type.get_string() != "full_attention") {
+    // The sparse kind is described by settings of its own, which its families read.
+    if (!type.is_string() || (type.get_string() != "full_attention" &&
+                              type.get_string() != "indexed_attention")) {
       return config.unsupported("layer_types", "only \"full_attention\" layers are supported");
     }
   }
@@ -122,18 +124,28 @@ base::Status refuse_unsupported(const JsonFields& config) {
 
 }  // namespace
 
-base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFields& config,
-                                           JsonDefaults defaults) {
+base::Result<DenseConfig> read_json_base(std::string_view family, const JsonFields& config) {
   BH_TRY(refuse_unsupported(config));
   DenseConfig out;
   out.family = family;
   BH_ASSIGN(out.layers, config.dimension("num_hidden_layers", kLayersMax));
   BH_ASSIGN(out.hidden, config.dimension("hidden_size", kWidthMax));
   BH_ASSIGN(out.heads, config.dimension("num_attention_heads", kHeadsMax));
-  BH_ASSIGN(out.kv_heads, config.dimension_or("num_key_value_heads", kHeadsMax, out.heads));
   BH_ASSIGN(out.intermediate, config.dimension("intermediate_size", kWidthMax));
   BH_ASSIGN(out.vocabulary, config.dimension("vocab_size", kVocabularyMax));
   BH_ASSIGN(out.context, config.dimension("max_position_embeddings", kContextMax));
+  BH_ASSIGN(const double eps, config.number_or("rms_norm_eps", {0.0, 1.0}, 1e-6));
+  out.rms_eps = static_cast<float>(eps);
+  BH_TRY(read_rope(config, out.context, out.rope));
+  BH_ASSIGN(const bool tied, config.flag_or("tie_word_embeddings", false));
+  out.tie = tied ? TieRule::kTied : TieRule::kUntied;
+  return out;
+}
+
+base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFields& config,
+                                           JsonDefaults defaults) {
+  BH_ASSIGN(DenseConfig out, read_json_base(family, config));
+  BH_ASSIGN(out.kv_heads, config.dimension_or("num_key_value_heads", kHeadsMax, out.heads));
   if (out.heads % out.kv_heads != 0) {
     return config.refuse(
         "num_key_value_heads",
@@ -151,12 +163,7 @@ base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFi
     return config.refuse(
         "head_dim", fmt::format("{} is not an even number up to {}", out.head_dim, kHeadDimMax));
   }
-  BH_ASSIGN(const double eps, config.number_or("rms_norm_eps", {0.0, 1.0}, 1e-6));
-  out.rms_eps = static_cast<float>(eps);
   BH_TRY(read_rotary_dim(config, defaults.rotary_part, out));
-  BH_TRY(read_rope(config, out.context, out.rope));
-  BH_ASSIGN(const bool tied, config.flag_or("tie_word_embeddings", false));
-  out.tie = tied ? TieRule::kTied : TieRule::kUntied;
   return out;
 }
 

@@ -30,6 +30,11 @@ extern const Family kQwen2;
 extern const Family kQwen3;
 extern const Family kQwen3Moe;
 extern const Family kGlm4Moe;
+extern const Family kDeepseekV3;
+extern const Family kKimiK2;
+extern const Family kKimiK25;
+extern const Family kDeepseekV32;
+extern const Family kGlmMoeDsa;
 
 std::span<const Family* const> families();
 

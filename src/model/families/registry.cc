@@ -7,7 +7,9 @@
 namespace bulkhead::model {
 
 std::span<const Family* const> families() {
-  static constexpr std::array kFamilies = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe, &kGlm4Moe};
+  static constexpr std::array kFamilies = {&kLlama,       &kQwen2,      &kQwen3,  &kQwen3Moe,
+                                           &kGlm4Moe,     &kDeepseekV3, &kKimiK2, &kKimiK25,
+                                           &kDeepseekV32, &kGlmMoeDsa};
   return kFamilies;
 }
 

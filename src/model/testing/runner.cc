@@ -61,11 +61,8 @@ LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kern
 }
 
 TestCache::TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages) {
-  view_.layout = {.format = kv::PageFormat::kBf16,
-                  .page_tokens = page_tokens,
-                  .layers = facts.layers,
-                  .kv_heads = facts.kv_heads,
-                  .head_dim = facts.head_dim};
+  view_.layout = facts.cache;
+  view_.layout.page_tokens = page_tokens;
   view_.pages = pages;
   constexpr size_t kAlign = 64;
   memory_.resize(view_.layout.page_bytes() * static_cast<size_t>(pages) + kAlign);

@@ -1,8 +1,9 @@
 // What the forward pass promises beyond its numbers: a row's bits depend on its own sequence alone,
 // nothing is allocated, nothing outside the sequence's slots is read.
 
-#include "model/dense_decoder.h"
+#include "model/transformer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,7 @@ using testing::TestSequence;
 constexpr StepLimits kLimits = {.rows_max = 1024, .logits_rows_max = 1024, .slices_max = 64};
 constexpr int32_t kVocabulary = 160;
 
-std::filesystem::path model_path(const std::string& name) {
+std::filesystem::path model_path(std::string_view name) {
   return testing::golden_directory() / "models" / name;
 }
 
@@ -29,15 +30,15 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// Every family's forward on every runnable path; the slow paths with the one that has all the
-// parts.
+// Every kind of forward on every runnable path; the slow paths with one alone.
 template <typename Body>
 void for_each_model(unsigned threads, Body&& body) {
   for (const testing::KernelPath& path : testing::kernel_paths()) {
-    for (const char* name : {"llama", "qwen2", "qwen3", "glm4_moe"}) {
+    for (const std::string_view name :
+         {"llama", "qwen2", "qwen3", "glm4_moe", "deepseek_v3", "glm_moe_dsa"}) {
       const bool slow = path.name == "ref" || path.name == "amx emulated";
-      if (slow && std::string_view(name) != "glm4_moe") continue;
-      SCOPED_TRACE(path.name + " " + name);
+      if (slow && name != "glm4_moe") continue;
+      SCOPED_TRACE(fmt::format("{} {}", path.name, name));
       const testing::LoadedModel model =
           testing::load_model(model_path(name), path, kLimits, threads);
       ASSERT_NE(model.decoder, nullptr);
@@ -47,7 +48,7 @@ void for_each_model(unsigned threads, Body&& body) {
 }
 
 // C006
-TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
+TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   // Long enough for a second cut of the attention's KV range.
   constexpr int32_t kTokens = kernels::kKvSplit + 44;
   constexpr int32_t kPages = 24;
@@ -79,7 +80,27 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   });
 }
 
-TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
+TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
+  constexpr int32_t kTokens = 37;
+  for (const testing::KernelPath& path : testing::kernel_paths()) {
+    if (path.name != "ref" && !path.tiles) continue;
+    for (const char* name : {"deepseek_v3", "glm_moe_dsa"}) {
+      SCOPED_TRACE(fmt::format("{} {}", path.name, name));
+      const testing::LoadedModel model = testing::load_model(model_path(name), path, kLimits, 2);
+      ASSERT_NE(model.decoder, nullptr);
+      const TestSequence sequence = {.tokens = testing::random_tokens(kTokens, kVocabulary, 6),
+                                     .pages = testing::contiguous_pages(kTokens, 16, 0)};
+      const TestCache cache(model.decoder->facts(), 16, 4);
+      const std::vector<float> whole =
+          testing::all_logits(*model.decoder, cache, sequence, {kTokens});
+      const TestCache other(model.decoder->facts(), 16, 4);
+      EXPECT_TRUE(
+          same_bits(testing::all_logits(*model.decoder, other, sequence, {1, 5, 16}), whole));
+    }
+  }
+}
+
+TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
   constexpr int32_t kSequences = 64;
   constexpr int32_t kPages = kSequences * 2;
   for_each_model(1, [](Decoder& decoder) {
@@ -126,7 +147,7 @@ TEST(DenseDecoder, LogitsHaveTheSameBitsAloneAndAmongOthers) {
   });
 }
 
-TEST(DenseDecoder, AStepAllocatesNothing) {
+TEST(Transformer, AStepAllocatesNothing) {
   for_each_model(2, [](Decoder& decoder) {
     const TestCache cache(decoder.facts(), 16, 20);
     const TestSequence sequence = {.tokens = testing::random_tokens(300, kVocabulary, 2),
@@ -144,7 +165,7 @@ TEST(DenseDecoder, AStepAllocatesNothing) {
   });
 }
 
-TEST(DenseDecoder, FactsDescribeTheModel) {
+TEST(Transformer, FactsDescribeTheModel) {
   const testing::LoadedModel model =
       testing::load_model(model_path("qwen3"), testing::reference_path(), kLimits, 1);
   ASSERT_NE(model.decoder, nullptr);
@@ -153,9 +174,9 @@ TEST(DenseDecoder, FactsDescribeTheModel) {
   EXPECT_EQ(facts.family, "qwen3");
   EXPECT_EQ(facts.vocabulary_size, kVocabulary);
   EXPECT_EQ(facts.context_tokens, 1024);
-  EXPECT_EQ(facts.layers, 2);
-  EXPECT_EQ(facts.kv_heads, 2);
-  EXPECT_EQ(facts.head_dim, 24);
+  EXPECT_EQ(facts.cache.layers, 2);
+  EXPECT_EQ(facts.cache.kv_heads, 2);
+  EXPECT_EQ(facts.cache.head_dim, 24);
   EXPECT_EQ(facts.weight_format, "bf16");
   // Embedding, two layers (norms, q, k, v, o, q and k norms, gate, up, down), final norm.
   EXPECT_EQ(facts.parameters,
