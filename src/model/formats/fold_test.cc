@@ -166,6 +166,35 @@ TEST(Fold, NamesDecideByTheirEndsUnderAnyPrefixAndAcrossFiles) {
   EXPECT_EQ((*folded)[1].name, "vision_tower.norm.weight");
 }
 
+// The experts of Kimi K2.5 alone are 60 layers of 384 with three matrices of three parts.
+TEST(Fold, AsManyTensorsAsALargeModelHasAreNoFault) {
+  constexpr size_t kExperts = 60 * 384 * 3;
+  std::string header = "{";
+  size_t end = 0;
+  const auto add = [&](std::string_view name, std::string_view type, std::string_view shape,
+                       size_t bytes) {
+    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
+                          end > 0 ? "," : "", name, type, shape, end, end + bytes);
+    end += bytes;
+  };
+  for (size_t expert = 0; expert < kExperts; ++expert) {
+    add(fmt::format("e.{}.weight_packed", expert), "I32", "[1,1]", 4);
+    add(fmt::format("e.{}.weight_scale", expert), "BF16", "[1,1]", 2);
+    add(fmt::format("e.{}.weight_shape", expert), "I64", "[2]", 16);
+  }
+  header += "}";
+  const std::string bytes = testing::safetensors_with_header(header, std::string(end, '\0'));
+  TensorFiles files;
+  files.add(memory_source("w", std::as_bytes(std::span<const char>(bytes))));
+  const auto stored = read_safetensors(files[0], 0);
+  ASSERT_TRUE(stored.ok()) << stored.error().message;
+  const auto config =
+      parse_quant_config("config.json", fmt::format(R"({{"quantization_config": {}}})", kPacked));
+  const auto folded = fold_tensors(*stored, *config, files);
+  ASSERT_TRUE(folded.ok()) << folded.error().message;
+  EXPECT_EQ(folded->size(), kExperts);
+}
+
 // C020: an absent part, a part without its codes.
 TEST(Fold, AMissingPartIsNamedWithItsWeight) {
   for (const Format& format : kFormats) {
