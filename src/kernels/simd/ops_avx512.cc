@@ -5,12 +5,14 @@
 #include "kernels/simd/multiply-inl.h"
 #include "kernels/simd/peak-inl.h"
 #include "kernels/simd/rowwise-inl.h"
+#include "kernels/simd/turn-inl.h"
 
 namespace bulkhead::kernels {
 
 const VectorOps kAvx512Ops = {.panels_at_once = panels_at_once,
                               .tile_rows = kMaxTileRows,
                               .multiply = multiply,
+                              .turn_panel = turn_panel,
                               .softmax = softmax,
                               .merge = merge,
                               .divide = divide,

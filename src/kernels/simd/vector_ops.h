@@ -47,6 +47,10 @@ struct VectorOps {
   int64_t (*panels_at_once)(int64_t rows);
   int64_t tile_rows;  // rows of the tallest tile: up to here multiply() reads the weights once
   void (*multiply)(const PanelProduct& product);
+  // One panel of 16 keys (attention.h) as the values of the same tokens: the first 16 * dim_panels
+  // dims of each, 16 dims of the 16 tokens at values + panel * value_stride, in token pairs.
+  void (*turn_panel)(const uint16_t* keys, int64_t dim_panels, uint16_t* values,
+                     int64_t value_stride);
   // scores[i] = exp(scores[i] - max), returns max and the sum; count >= 1.
   SoftmaxState (*softmax)(float* scores, int64_t count);
   // Merges a later cut (its state and unnormalised output) into an earlier one.

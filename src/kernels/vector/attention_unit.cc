@@ -77,25 +77,12 @@ void gather_keys(const KvLayerView& kv, const Unit& unit, const CutRange& range,
   }
 }
 
-// The values of a latent cache from its keys: 16 tokens x 16 dims at a time, pairs along dims
-// become pairs along tokens.
-void turn_keys(const KvLayerView& kv, int64_t panels, Workspace& work) {
-  constexpr int64_t kHalf = kPanelColumns / 2;
+// The values of a latent cache from its keys.
+void turn_keys(const VectorOps& ops, const KvLayerView& kv, int64_t panels, Workspace& work) {
+  constexpr int64_t kPanelCodes = kPanelColumns * kPanelColumns;
   for (int64_t panel = 0; panel < panels; ++panel) {
-    const Pair* keys = pairs_of(work.runs[panel]);
-    for (int64_t dims = 0; dims < packed_panels(kv.latent_dim); ++dims) {
-      const Pair* from = keys + dims * kHalf * kPanelColumns;
-      Pair* to =
-          pairs_of(work.values + dims * v_panel_elements(kKvSplit)) + panel * kHalf * kPanelColumns;
-      for (int64_t d = 0; d < kHalf; ++d) {
-        for (int64_t t = 0; t < kHalf; ++t) {
-          const Pair even = from[d * kPanelColumns + 2 * t];
-          const Pair odd = from[d * kPanelColumns + 2 * t + 1];
-          to[t * kPanelColumns + 2 * d] = (even & 0xffffu) | (odd << 16);
-          to[t * kPanelColumns + 2 * d + 1] = (even >> 16) | (odd & 0xffff0000u);
-        }
-      }
-    }
+    ops.turn_panel(work.runs[panel], packed_panels(kv.latent_dim),
+                   work.values + panel * kPanelCodes, v_panel_elements(kKvSplit));
   }
 }
 
@@ -133,7 +120,7 @@ void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
                                                 : k_panel(kv, unit, position);
     if (fetches_ahead(ops, kv, unit)) work.ahead[panel] = v_share(kv, unit, position);
   }
-  if (kv.latent_dim > 0) turn_keys(kv, panels, work);
+  if (kv.latent_dim > 0) turn_keys(ops, kv, panels, work);
   // Panels that every row reads, then the diagonal: each panel for the rows that reach into it.
   const int64_t common = packed_panels(range.seen_by_first);
   score_panels(ops, args, unit, work, range.first_token, 0, common);
