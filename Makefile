@@ -1,7 +1,7 @@
 # Bulkhead's two commands are `make serve` and `make test`; `make help` lists the rest.
 #
-# Each sets up what it needs first (Debian packages, Python environment, model) and skips what is
-# already there. SETUP=no leaves the machine alone.
+# Each sets up what it needs first (Debian packages, Python environment, the source of XGrammar,
+# model) and skips what is already there. SETUP=no leaves the machine alone.
 
 MODEL_FETCHED := models/SmolLM2-135M-Instruct.Q4_1.gguf
 MODEL ?= $(MODEL_FETCHED)
@@ -46,12 +46,14 @@ setup:
 ifneq ($(SETUP),no)
 	@tools/setup/apt.sh
 	@tools/setup/venv.sh
+	@tools/setup/fetch_xgrammar.sh
 	@tools/setup/fetch_model.sh
 endif
 
 setup-serve:
 ifneq ($(SETUP),no)
 	@tools/setup/apt.sh serve
+	@tools/setup/fetch_xgrammar.sh
 endif
 
 # The small model is fetched only when it is the one to be served.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,35 @@ void add_model_options(CLI::App* app, serve::ModelOptions& model) {
       ->capture_default_str();
 }
 
+// One of the names of `names`; `chosen` receives the format.
+template <typename Format, typename Names>
+void add_format(CLI::App* app, const std::string& option, std::optional<Format>& chosen,
+                const Names& names, const std::string& help) {
+  std::map<std::string, Format> formats;
+  std::vector<std::string> allowed;
+  allowed.reserve(names.size());
+  for (const auto& one : names) {
+    formats.emplace(one.name, one.format);
+    allowed.emplace_back(one.name);
+  }
+  app->add_option_function<std::string>(
+         option, [&chosen, formats](const std::string& name) { chosen = formats.at(name); }, help)
+      ->check(CLI::IsMember(allowed));
+}
+
+void add_chat_formats(CLI::App* app, serve::ServeOptions& options) {
+  add_format(app, "--tool-call-parser", options.tool_format, chat::kToolFormatNames,
+             "How the model writes tool calls; default: as its chat template says");
+  add_format(app, "--reasoning-parser", options.reasoning_format, chat::kReasoningFormatNames,
+             "How the model writes its reasoning; default: as its chat template says");
+  using api::ReasoningField;
+  add_choice<ReasoningField>(app, "--reasoning-field", options.reasoning_field,
+                             {{"reasoning_content", ReasoningField::kReasoningContent},
+                              {"reasoning", ReasoningField::kReasoning},
+                              {"both", ReasoningField::kBoth}},
+                             "Name of the reasoning in answers [reasoning_content]");
+}
+
 void add_serve(CLI::App& root, serve::ServeOptions& options) {
   CLI::App* app = root.add_subcommand("serve", "Serve a model over an OpenAI-compatible HTTP API");
   add_model_options(app, options.model);
@@ -107,6 +137,7 @@ void add_serve(CLI::App& root, serve::ServeOptions& options) {
   add_choice<bool>(app, "--priority-order", options.higher_priority_first,
                    {{"lower-first", false}, {"higher-first", true}},
                    "Which `priority` of a request goes first [lower-first]");
+  add_chat_formats(app, options);
   app->add_option_function<int64_t>(
          "--request-timeout",
          [&options](const int64_t& seconds) {

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "chat/output/tool_format.h"
 #include "chat/template.h"
 #include "http/server.h"
 #include "telemetry/metrics.h"
@@ -49,7 +50,10 @@ struct ModelCard {
   int64_t context_trained = 0;
   std::string bos_token;  // spelled out, for the chat template
   std::string eos_token;
-  std::string chat_template;  // Jinja text, for GET /tokenizer_info; empty: none
+  std::string chat_template;  // Jinja text; empty: none
+  // How the model writes tool calls and reasoning; kNone: as plain text.
+  chat::ToolFormat tool_format = chat::ToolFormat::kNone;
+  chat::ReasoningFormat reasoning_format = chat::ReasoningFormat::kNone;
   GenerationDefaults defaults;
 };
 
@@ -64,6 +68,9 @@ struct EngineFacts {
   double ready_seconds = 0;  // from the start of the process's work to now
 };
 
+// What a chat's reasoning is called in answers.
+enum class ReasoningField : uint8_t { kReasoningContent, kReasoning, kBoth };
+
 struct ApiOptions {
   std::vector<std::string> keys;  // bearer keys; empty: no authentication
   std::string admin_key;          // empty: none
@@ -73,6 +80,7 @@ struct ApiOptions {
   // A generation older than this ends with deadline_exceeded; nothing: no limit.
   std::optional<std::chrono::seconds> request_timeout;
   bool higher_priority_first = false;  // otherwise lower ones go first, as in vLLM
+  ReasoningField reasoning_field = ReasoningField::kReasoningContent;
   // /health turns red when work is outstanding and no step has completed for so long.
   std::chrono::seconds stall_after{30};
   // Token events that may wait for the I/O thread, per request; beyond, the request fails.
@@ -96,6 +104,8 @@ struct ApiDeps {
   // Runs a task on the I/O thread later (http::Server::post_after); empty: nothing ever times out
   // here.
   std::function<void(std::chrono::milliseconds, std::function<void()>)> post_after = {};
+  // Null: no answer can be constrained. Ends before the Api does.
+  wire::ConstraintCompiler* constraints = nullptr;
 };
 
 class Api {

@@ -217,6 +217,18 @@ void ApiMetrics::register_labelled(telemetry::Registry& registry) {
         "bulkhead_requests_cancelled_total", "Generations that ended before their time, by cause",
         {{"cause", std::string(to_string(static_cast<CancelCause>(cause)))}});
   }
+  constexpr std::array kOutcomes = {"complete", "malformed", "truncated"};
+  for (size_t outcome = 0; outcome < kOutcomes.size(); ++outcome) {
+    calls_[outcome] = &registry.counter("bulkhead_tool_calls_total",
+                                        "Tool calls that models wrote, by what became of them",
+                                        {{"outcome", kOutcomes[outcome]}});
+  }
+}
+
+void ApiMetrics::calls(const CallCounts& counts) {
+  calls_[0]->add(static_cast<uint64_t>(counts.complete));
+  calls_[1]->add(static_cast<uint64_t>(counts.malformed));
+  calls_[2]->add(static_cast<uint64_t>(counts.truncated));
 }
 
 void ApiMetrics::count_response(RouteId route, int status) {

@@ -54,6 +54,8 @@ class ApiMetrics {
   void first_token(base::Nanoseconds since_arrival);
   void next_token(base::Nanoseconds since_previous);
   void cancelled(CancelCause cause);
+  // The tool calls of an ended generation.
+  void calls(const CallCounts& counts);
   // `reason` is one of kFinishedReasons.
   void finished(std::string_view reason, const wire::FinishEvent& event, const Usage& usage,
                 base::Nanoseconds since_arrival, int32_t max_tokens);
@@ -93,6 +95,7 @@ class ApiMetrics {
   std::map<std::pair<RouteId, int>, telemetry::Counter*> responses_;
   std::map<std::string_view, telemetry::Counter*> reasons_;
   std::array<telemetry::Counter*, kCancelCauseCount> causes_{};
+  std::array<telemetry::Counter*, 3> calls_{};  // complete, malformed, truncated
   Counts counts_;
   Times times_;
   Shapes shapes_;

@@ -88,6 +88,25 @@ ApiError from_submit(const base::Error& error) {
   }
 }
 
+ApiError from_constraint(const base::Error& error) {
+  const bool of_tool = error.field.starts_with("tools");
+  const std::string param =
+      of_tool ? error.field + ".function.parameters" : "response_format.json_schema.schema";
+  const std::string message = fmt::format("{}: {}", param, error.message);
+  switch (error.code) {
+    case base::ErrorCode::kInvalidArgument:
+      return invalid_value(param, message);
+    case base::ErrorCode::kUnsupported:
+      return unsupported_parameter(param, message);
+    case base::ErrorCode::kResourceExhausted:
+      return retriable(429, "rate_limit_error", "queue_full", error.message);
+    case base::ErrorCode::kUnavailable:
+      return draining();
+    default:
+      return internal_error();
+  }
+}
+
 ApiError from_finish(const wire::FinishEvent& event) {
   if (event.reason == wire::FinishReason::kDeadline) {
     return ApiError{408,

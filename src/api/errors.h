@@ -43,6 +43,8 @@ ApiError model_loading();
 
 // A refusal of Generator::submit.
 ApiError from_submit(const base::Error& error);
+// A form of the answer that cannot be compiled.
+ApiError from_constraint(const base::Error& error);
 // A generation that ended otherwise than by stop or length.
 ApiError from_finish(const wire::FinishEvent& event);
 

@@ -54,14 +54,14 @@ GenerateRoute::GenerateRoute(const ApiDeps& deps, const ModelCard& model, const 
       model_(model),
       options_(options),
       encoder_(deps.tokenizer),
-      services_{deps.generator,
-                deps.tokenizer,
-                metrics,
-                deps.logger,
-                deps.clock,
-                deps.post,
-                model.defaults.eos_ids,
-                options.backlog_events_max},
+      dialect_(deps, model),
+      services_{deps.generator, deps.tokenizer, metrics, deps.logger, deps.clock, deps.post,
+                model.defaults.eos_ids, options.backlog_events_max, deps.constraints,
+                // As OpenAI's look.
+                [&deps] {
+                  return fmt::format("call_{:016x}{:08x}", deps.entropy(),
+                                     static_cast<uint32_t>(deps.entropy()));
+                }},
       live_(live) {}
 
 Failure GenerateRoute::start(GenerateCall& call, Endpoint endpoint) {
@@ -96,6 +96,7 @@ AnswerHead GenerateRoute::head_of(const GenerationPlan& plan, Endpoint endpoint)
   head.service_tier = plan.service_tier;
   head.token_ids = plan.output.token_ids;
   head.token_id_names = plan.token_id_names;
+  head.reasoning_field = options_.reasoning_field;
   head.logprobs = plan.request.sampling.top_logprobs;
   head.prompt_logprobs = plan.prompt_logprobs;
   return head;
@@ -116,11 +117,16 @@ Failure GenerateRoute::prepare(GenerateCall& call, Endpoint endpoint, Generation
   }
   if (Failure failure = check_model(fields)) return failure;
   std::vector<PromptPlan> prompts;
-  if (Failure failure = prompts_of(fields, endpoint, prompts)) return failure;
+  std::shared_ptr<const OutputMarkup> markup;
+  if (Failure failure = endpoint == kChat ? plan_chat(fields, prompts.emplace_back(), markup)
+                                          : plain_prompts(fields, prompts)) {
+    return failure;
+  }
   if (Failure failure = plan_generation(fields, endpoint, std::move(prompts), model_.defaults,
                                         limits, deps_.entropy(), out)) {
     return failure;
   }
+  out.output.markup = std::move(markup);
   out.request.cache = cache_scope(call.tenant, fields);
   if (options_.higher_priority_first) out.request.priority = reversed(out.request.priority);
   if (Failure failure = set_deadline(call, fields, out)) return failure;
@@ -185,7 +191,7 @@ Failure GenerateRoute::check_model(const RequestFields& fields) const {
   return model_not_found(model_.id, "model");
 }
 
-Failure GenerateRoute::render_chat(RequestFields& fields, chat::Prompt& out) const {
+Failure GenerateRoute::render_chat(RequestFields& fields, RenderedChat& out) const {
   if (deps_.chat_template == nullptr) {
     return invalid_request("chat_template_missing", {},
                            "this model has no chat template; use /v1/completions");
@@ -198,9 +204,7 @@ Failure GenerateRoute::render_chat(RequestFields& fields, chat::Prompt& out) con
   }
   const std::string content(view(last.at("content").get_string()));
   chat::RenderInput input;
-  input.messages = std::move(fields.messages);
-  if (fields.tools_allowed) input.tools = std::move(fields.tools);
-  input.extra = std::move(fields.chat_template_kwargs);
+  dialect_.fill(fields, input);
   input.add_generation_prompt = fields.add_generation_prompt.value_or(!continues);
   input.bos_token = model_.bos_token;
   input.eos_token = model_.eos_token;
@@ -216,26 +220,31 @@ Failure GenerateRoute::render_chat(RequestFields& fields, chat::Prompt& out) con
         "the last message is empty or the model's chat template changes it, so that it cannot be "
         "continued");
   }
-  out = std::move(prompt).value();
+  out.prompt = std::move(prompt).value();
+  out.start = continues ? chat::thinking_start(content) : chat::thinking_start(out.prompt);
   return std::nullopt;
 }
 
-Failure GenerateRoute::prompts_of(RequestFields& fields, Endpoint endpoint,
-                                  std::vector<PromptPlan>& out) const {
-  if (endpoint == kChat) return chat_prompt(fields, out.emplace_back().ids);
+Failure GenerateRoute::plain_prompts(RequestFields& fields, std::vector<PromptPlan>& out) const {
   for (PromptInput& input : fields.prompts) {
     if (Failure failure = plain_prompt(input, out.emplace_back())) return failure;
   }
   return std::nullopt;
 }
 
-Failure GenerateRoute::chat_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const {
-  chat::Prompt prompt;
-  if (Failure failure = render_chat(fields, prompt)) return failure;
+Failure GenerateRoute::plan_chat(RequestFields& fields, PromptPlan& prompt,
+                                 std::shared_ptr<const OutputMarkup>& markup) const {
+  if (Failure failure = dialect_.check(fields)) return failure;
+  dialect_.require_calls(fields);
+  const auto schemas = dialect_.schemas(fields);
+  RenderedChat chat;
+  if (Failure failure = render_chat(fields, chat)) return failure;
   size_t bytes = 0;
-  for (const chat::PromptSegment& segment : prompt.segments) bytes += segment.text.size();
+  for (const chat::PromptSegment& segment : chat.prompt.segments) bytes += segment.text.size();
   if (Failure failure = check_bytes(bytes)) return failure;
-  out = encoder_.encode(prompt);
+  prompt.ids = encoder_.encode(chat.prompt);
+  dialect_.let_think(fields, chat.start);
+  markup = dialect_.markup(fields, chat.start, schemas);
   return std::nullopt;
 }
 

@@ -18,6 +18,7 @@
 #include "api/auth.h"
 #include "api/errors.h"
 #include "api/live_requests.h"
+#include "api/request/chat_dialect.h"
 #include "api/request/field_readers.h"
 #include "api/request/generation_plan.h"
 #include "api/request/prompt_encoder.h"
@@ -34,6 +35,12 @@ struct GenerateCall {
   TenantDigest tenant{};
 };
 
+// A chat's prompt, and what it says of the answer's beginning.
+struct RenderedChat {
+  chat::Prompt prompt;
+  chat::ThinkingStart start = chat::ThinkingStart::kUnknown;
+};
+
 class GenerateRoute {
  public:
   // Everything given must outlive the route; `deps` has its clock and entropy filled in.
@@ -44,15 +51,16 @@ class GenerateRoute {
   // body may have set.
   Failure start(GenerateCall& call, Endpoint endpoint);
 
-  // For whoever needs prompts without a generation.
-  Failure render_chat(RequestFields& fields, chat::Prompt& out) const;
+  // For whoever needs prompts without a generation. Moves the conversation out of `fields`.
+  Failure render_chat(RequestFields& fields, RenderedChat& out) const;
   Failure check_model(const RequestFields& fields) const;
   const PromptEncoder& encoder() const { return encoder_; }
 
  private:
   Failure prepare(GenerateCall& call, Endpoint endpoint, GenerationPlan& out) const;
-  Failure prompts_of(RequestFields& fields, Endpoint endpoint, std::vector<PromptPlan>& out) const;
-  Failure chat_prompt(RequestFields& fields, std::vector<wire::TokenId>& out) const;
+  Failure plan_chat(RequestFields& fields, PromptPlan& prompt,
+                    std::shared_ptr<const OutputMarkup>& markup) const;
+  Failure plain_prompts(RequestFields& fields, std::vector<PromptPlan>& out) const;
   Failure plain_prompt(PromptInput& input, PromptPlan& out) const;
   Failure check_bytes(size_t bytes) const;
   Failure set_deadline(const GenerateCall& call, const RequestFields& fields,
@@ -66,6 +74,7 @@ class GenerateRoute {
   const ModelCard& model_;
   const ApiOptions& options_;
   const PromptEncoder encoder_;
+  const ChatDialect dialect_;
   const GenerationServices services_;
   LiveRequests& live_;
   std::map<uint64_t, LiveRequests::Handle> running_;

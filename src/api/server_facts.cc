@@ -97,6 +97,12 @@ http::Response server_info_response(const FactSources& from) {
   json.key("page_size").value(engine.page_tokens);
   json.key("chunked_prefill_size").value(engine.prefill_chunk_tokens);
   json.key("kv_cache_dtype").value(engine.cache_dtype);
+  const auto format = [&](const char* key, std::string_view name) {
+    json.key(key);
+    name == "none" ? json.null() : json.value(name);
+  };
+  format("tool_call_parser", chat::to_string(from.model.tool_format));
+  format("reasoning_parser", chat::to_string(from.model.reasoning_format));
   json.key("isa").value(engine.isa);
   json.key("threads").value(engine.threads);
   json.key("load_weights_seconds").value(engine.load_seconds);

@@ -21,7 +21,8 @@
 
 namespace bulkhead::api::testing {
 
-// Ids 0..255 are bytes; then control tokens and a few merged pieces.
+// Ids 0..255 are bytes; then control tokens and a few merged pieces, and from kSize on the control
+// tokens that a test adds.
 class ByteTokenizer final : public text::Tokenizer {
  public:
   static constexpr text::TokenId kStart = 256;      // <|im_start|>
@@ -34,7 +35,7 @@ class ByteTokenizer final : public text::Tokenizer {
   static constexpr text::TokenId kAlone = 263;      // [alone], only as a word of its own
   static constexpr int32_t kSize = 264;
 
-  ByteTokenizer() {
+  explicit ByteTokenizer(const std::vector<std::string>& more = {}) {
     for (int byte = 0; byte < 256; ++byte)
       pieces_.push_back(std::string(1, static_cast<char>(byte)));
     for (const char* piece :
@@ -44,6 +45,10 @@ class ByteTokenizer final : public text::Tokenizer {
     added_ = {{kStart, "<|im_start|>", true}, {kEnd, "<|im_end|>", true}, {kBos, "<s>", true}};
     added_.push_back({kStrip, "[strip]", true, true, true});
     added_.push_back({kAlone, "[alone]", true, false, false, true});
+    for (const std::string& control : more) {
+      added_.push_back({size(), control, true});
+      pieces_.push_back(control);
+    }
   }
 
   void encode(std::string_view text, text::AddedTokens added,
@@ -51,7 +56,7 @@ class ByteTokenizer final : public text::Tokenizer {
     while (!text.empty()) {
       text::TokenId best = static_cast<unsigned char>(text.front());
       size_t length = 1;
-      for (text::TokenId id = kStart; id < kSize; ++id) {
+      for (text::TokenId id = kStart; id < size(); ++id) {
         const bool control = id < kNewlines || id >= kStrip;
         if (control && added == text::AddedTokens::kAsText) continue;
         if (id == kHalfSmile || !text.starts_with(piece_of(id))) continue;
@@ -65,10 +70,10 @@ class ByteTokenizer final : public text::Tokenizer {
   std::span<const text::TokenId> prefix_ids() const override { return prefix_; }
   std::span<const text::TokenId> suffix_ids() const override { return {}; }
   std::string_view token_bytes(text::TokenId id) const override {
-    return id < 0 || id >= kSize ? std::string_view() : std::string_view(piece_of(id));
+    return id < 0 || id >= size() ? std::string_view() : std::string_view(piece_of(id));
   }
   bool is_special(text::TokenId id) const override {
-    return (id >= kStart && id <= kBos) || id == kStrip || id == kAlone;
+    return (id >= kStart && id <= kBos) || id >= kStrip;
   }
   std::optional<text::TokenId> find(std::string_view piece) const override {
     for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -77,9 +82,10 @@ class ByteTokenizer final : public text::Tokenizer {
     return std::nullopt;
   }
   std::span<const text::AddedToken> added_tokens() const override { return added_; }
-  size_t vocabulary_size() const override { return kSize; }
+  size_t vocabulary_size() const override { return pieces_.size(); }
 
  private:
+  text::TokenId size() const { return static_cast<text::TokenId>(pieces_.size()); }
   const std::string& piece_of(text::TokenId id) const { return pieces_[static_cast<size_t>(id)]; }
 
   std::vector<std::string> pieces_;
@@ -165,6 +171,37 @@ class ScriptedGenerator final : public wire::Generator {
   wire::RequestId last_id_ = 0;
 };
 
+// Keeps what is to be compiled; the test plays the compiler's thread.
+class ScriptedConstraints final : public wire::ConstraintCompiler {
+ public:
+  class Nothing final : public wire::Constraint {
+   public:
+    std::unique_ptr<wire::ConstraintState> start() const override { return nullptr; }
+    size_t bytes() const override { return 0; }
+  };
+  struct Asked {
+    wire::ConstraintSpec spec;
+    Done done;
+  };
+
+  void compile(wire::ConstraintSpec spec, Done done) override {
+    asked.push_back({std::move(spec), std::move(done)});
+  }
+  // Answers the oldest question.
+  void succeed() { answer(std::shared_ptr<const wire::Constraint>(compiled)); }
+  void refuse(base::Error error) { answer(std::move(error)); }
+
+  const std::shared_ptr<const Nothing> compiled = std::make_shared<Nothing>();
+  std::deque<Asked> asked;
+
+ private:
+  void answer(base::Result<std::shared_ptr<const wire::Constraint>> result) {
+    Asked one = std::move(asked.front());
+    asked.pop_front();
+    one.done(std::move(result));
+  }
+};
+
 class MemoryWriter final : public http::ResponseWriter {
  public:
   void send(http::Response response) override {
@@ -231,14 +268,27 @@ inline constexpr std::string_view kChatTemplate =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+// What a test's model has of its own.
+struct ModelSetup {
+  std::string chat_template = std::string(kChatTemplate);
+  chat::ToolFormat tools = chat::ToolFormat::kNone;
+  chat::ReasoningFormat reasoning = chat::ReasoningFormat::kNone;
+  std::vector<std::string> control_tokens;
+};
+
 // An Api with its surroundings.
 class ApiWorld {
  public:
-  explicit ApiWorld(ApiOptions options = {}) {
-    auto compiled = chat::ChatTemplate::compile(kChatTemplate);
+  explicit ApiWorld(ApiOptions options = {}, const ModelSetup& model = {})
+      : tokenizer(model.control_tokens) {
+    auto compiled = chat::ChatTemplate::compile(model.chat_template);
     BH_CHECK(compiled.ok(), "the test's template compiles");
     chat_template.emplace(std::move(compiled).value());
+    generator.limits_.vocabulary_size = static_cast<int32_t>(tokenizer.vocabulary_size());
     ModelCard card;
+    card.chat_template = model.chat_template;
+    card.tool_format = model.tools;
+    card.reasoning_format = model.reasoning;
     card.id = "tiny";
     card.root = "org/tiny";
     card.created = 1700000000;
@@ -256,6 +306,7 @@ class ApiWorld {
                  [this](std::function<void()> task) { tasks.push_back(std::move(task)); },
                  [] { return int64_t{1700000001}; },
                  [this] { return ++entropy; }};
+    deps.constraints = &constraints;
     api.emplace(std::move(deps), std::move(card), std::move(options));
   }
 
@@ -298,6 +349,7 @@ class ApiWorld {
 
   ByteTokenizer tokenizer;
   ScriptedGenerator generator;
+  ScriptedConstraints constraints;
   std::optional<chat::ChatTemplate> chat_template;
   telemetry::Registry registry{{{"model_name", "tiny"}}};
   std::ostringstream log;

@@ -114,7 +114,9 @@ Failure TextRoutes::render(json::object& body, chat::Prompt& out) const {
       return failure;
     }
   }
-  if (Failure failure = generation_.render_chat(fields, out)) return failure;
+  RenderedChat chat;
+  if (Failure failure = generation_.render_chat(fields, chat)) return failure;
+  out = std::move(chat.prompt);
   size_t bytes = 0;
   for (const chat::PromptSegment& segment : out.segments) bytes += segment.text.size();
   return check_bytes("messages", bytes);

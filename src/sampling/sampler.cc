@@ -29,7 +29,7 @@ bool has_penalties(const SamplingParams& params) {
          params.presence_penalty != 0.0f;
 }
 
-bool stops_masked(const SequenceState& sequence) {
+bool before_min_tokens(const SequenceState& sequence) {
   return static_cast<int64_t>(sequence.generated().size()) < sequence.min_tokens &&
          !sequence.stop_ids.empty();
 }
@@ -61,6 +61,7 @@ Sampler::Sampler(int32_t vocabulary_size)
       weights_(vocabulary_size_),
       block_masses_((vocabulary_size_ + kWeighBlock - 1) / kWeighBlock),
       counts_(vocabulary_size_, 0),
+      allowed_(wire::mask_words(vocabulary_size_)),
       candidates_(vocabulary_size_) {
   BH_CHECK(vocabulary_size > 0, "a vocabulary");
 }
@@ -81,9 +82,14 @@ base::Result<wire::TokenEvent> Sampler::sample(std::span<const float> logits,
   BH_CHECK(logits.size() == vocabulary_size_, "a row of the vocabulary's width");
   const Greatest raw = find_greatest(logits);
   if (!raw.finite) return failed(kNotFinite);
+  stops_masked_ = before_min_tokens(sequence);
+  if (sequence.constraint) BH_TRY(constrain(sequence));
   const std::span<const float> row = adjust(logits, sequence);
   const Greatest best = row.data() == logits.data() ? raw : find_greatest(row);
-  if (best.index < 0) return failed("every token is excluded by min_tokens");
+  if (best.index < 0) {
+    return failed(sequence.constraint ? "the required format leaves no token to go on with"
+                                      : "every token is excluded by min_tokens");
+  }
 
   wire::TokenEvent event;
   event.id = sequence.id;
@@ -95,23 +101,55 @@ base::Result<wire::TokenEvent> Sampler::sample(std::span<const float> logits,
   return event;
 }
 
+base::Status Sampler::constrain(const SequenceState& sequence) {
+  wire::ConstraintState& state = *sequence.constraint;
+  const auto generated = sequence.generated();
+  for (size_t i = state.accepted(); i < generated.size(); ++i) {
+    if (!state.accept(generated[i])) return failed("the answer left the required format");
+  }
+  state.fill_mask(allowed_);
+  if (!state.can_stop()) return {};
+  // An answer that is complete ends, whatever min_tokens says.
+  stops_masked_ = stops_masked_ && any_allowed_but(sequence.stop_ids);
+  for (const TokenId id : sequence.stop_ids) {
+    const auto at = static_cast<size_t>(id);
+    if (id >= 0 && at < vocabulary_size_) allowed_[at / 32] |= 1u << (at % 32);
+  }
+  return {};
+}
+
+// Clears the bits of `ids` on the way.
+bool Sampler::any_allowed_but(std::span<const TokenId> ids) {
+  for (const TokenId id : ids) {
+    const auto at = static_cast<size_t>(id);
+    if (id >= 0 && at < vocabulary_size_) allowed_[at / 32] &= ~(1u << (at % 32));
+  }
+  return std::any_of(allowed_.begin(), allowed_.end(), [](uint32_t word) { return word != 0; });
+}
+
 std::span<const float> Sampler::adjust(std::span<const float> logits,
                                        const SequenceState& sequence) {
   const SamplingParams& params = sequence.sampling;
-  const bool masked = stops_masked(sequence);
+  const bool constrained = sequence.constraint != nullptr;
   const bool penalties = has_penalties(params);
-  if (params.logit_bias.empty() && !masked && !penalties) return logits;
+  if (params.logit_bias.empty() && !stops_masked_ && !penalties && !constrained) return logits;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
   for (const auto& [id, bias] : params.logit_bias) {
     float& value = adjusted_[static_cast<size_t>(id)];
     value = bounded(value + bias);
   }
   if (penalties) penalize(sequence);
-  if (masked) {
+  if (stops_masked_) {
     for (const TokenId id : sequence.stop_ids) {
       if (id >= 0 && static_cast<size_t>(id) < vocabulary_size_) {
         adjusted_[static_cast<size_t>(id)] = kMasked;
       }
+    }
+  }
+  // Last, so that no other step makes an excluded token's value finite again.
+  if (constrained) {
+    for (size_t i = 0; i < vocabulary_size_; ++i) {
+      if ((allowed_[i / 32] >> (i % 32) & 1u) == 0) adjusted_[i] = kMasked;
     }
   }
   return adjusted_;

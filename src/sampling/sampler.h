@@ -1,14 +1,19 @@
 // Chooses the next token of one sequence from its logits.
 //
-// Order: logit_bias; repetition, then frequency and presence penalties; stop ids masked before
-// min_tokens; temperature; top_k; top_p on what top_k left; min_p. At temperature 0 the greatest
-// logit after the penalties wins. Log-probabilities are of the raw logits.
+// Order: what the request's constraint forbids is out; logit_bias; repetition, then frequency and
+// presence penalties; stop ids masked before min_tokens; temperature; top_k; top_p on what top_k
+// left; min_p. At temperature 0 the greatest logit after the penalties wins. Log-probabilities are
+// of the raw logits.
+//
+// Under a constraint stop ids that are control tokens may be chosen exactly when it is complete;
+// when it is and nothing else is left, they may be before min_tokens too.
 //
 // Threads: one thread at a time. Invariants: the choice is a function of the logits and the
 // sequence alone; the random number is a function of (seed, number of tokens generated), so
 // neighbours, batches and chunks have no influence; of equal logits the lowest id wins; a row with
-// a NaN or an infinity is an error of that sequence, never a guess. Nothing is allocated, except
-// the list of top log-probabilities where the request asks for one.
+// a NaN or an infinity is an error of that sequence, never a guess, and so is a constraint that
+// leaves no token. Nothing is allocated, except the list of top log-probabilities where the request
+// asks for one, and by a constraint's own state.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +31,8 @@ class Sampler {
  public:
   explicit Sampler(int32_t vocabulary_size);
 
-  // `logits` is [vocabulary_size]. Every token id of the sequence is inside the vocabulary.
+  // `logits` is [vocabulary_size]. Every token id of the sequence is inside the vocabulary. The
+  // state of its constraint takes in the tokens generated since it was looked at last.
   base::Result<wire::TokenEvent> sample(std::span<const float> logits,
                                         const wire::SequenceState& sequence);
 
@@ -35,7 +41,10 @@ class Sampler {
                                        int32_t top) const;
 
  private:
-  // The logits after bias, mask and penalties: the row itself where there are none.
+  // Fills `allowed_` for the next token.
+  base::Status constrain(const wire::SequenceState& sequence);
+  bool any_allowed_but(std::span<const wire::TokenId> ids);
+  // The logits after bias, masks and penalties: the row itself where there are none.
   std::span<const float> adjust(std::span<const float> logits, const wire::SequenceState& sequence);
   void penalize(const wire::SequenceState& sequence);
   wire::TokenId draw(std::span<const float> row, float greatest,
@@ -50,6 +59,8 @@ class Sampler {
   std::vector<float> weights_;        // [vocabulary_size]
   std::vector<double> block_masses_;  // [ceil(vocabulary_size / kWeighBlock)]
   std::vector<int32_t> counts_;       // [vocabulary_size], zero between calls
+  std::vector<uint32_t> allowed_;     // bits by token id; only under a constraint
+  bool stops_masked_ = false;         // before min_tokens
   Candidates candidates_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "chat/output/format_choice.h"
 #include "model/checkpoint.h"
 #include "serve/plan.h"
 
@@ -13,6 +14,9 @@ namespace bulkhead::serve {
 // Everything that is known before the weights are loaded.
 std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
                       const device::CpuFacts& cpu, const std::string& kernels);
+
+// What is known once tokenizer and chat template are loaded.
+std::string formats_text(const chat::FormatChoice& formats);
 
 struct Reach {
   std::string url;  // http://127.0.0.1:30000

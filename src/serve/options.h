@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "api/api.h"
 #include "base/log.h"
+#include "chat/output/tool_format.h"
 
 namespace bulkhead::serve {
 
@@ -39,6 +41,10 @@ struct ServeOptions {
   std::string api_key_file;           // more of them, one a line; read again after SIGHUP
   std::string admin_key;              // empty: none
   bool higher_priority_first = false;
+  // How the model writes tool calls and reasoning; nothing: as its checkpoint says.
+  std::optional<chat::ToolFormat> tool_format;
+  std::optional<chat::ReasoningFormat> reasoning_format;
+  api::ReasoningField reasoning_field = api::ReasoningField::kReasoningContent;
   std::chrono::seconds request_timeout{0};  // 0: none
   std::chrono::seconds drain_timeout{30};
   base::LogLevel log_level = base::LogLevel::kInfo;

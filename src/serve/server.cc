@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "api/api.h"
+#include "constraint/compiler.h"
 #include "device/thread_tuning.h"
 #include "http/server.h"
 #include "serve/banner.h"
@@ -96,6 +97,8 @@ api::ModelCard card_of(const ServeOptions& options, const model::Checkpoint& che
   card.bos_token = checkpoint.text().bos_token;
   card.eos_token = checkpoint.text().eos_token;
   card.chat_template = text.chat_template_source;
+  card.tool_format = text.formats.tools;
+  card.reasoning_format = text.formats.reasoning;
   card.defaults.eos_ids = recommended.eos_ids;
   card.defaults.temperature = recommended.temperature.value_or(1.0f);
   card.defaults.top_p = recommended.top_p.value_or(1.0f);
@@ -186,6 +189,7 @@ api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, co
   out.version = BULKHEAD_VERSION;
   if (options.request_timeout.count() > 0) out.request_timeout = options.request_timeout;
   out.higher_priority_first = options.higher_priority_first;
+  out.reasoning_field = options.reasoning_field;
   out.engine.page_tokens = plan.layout.page_tokens;
   out.engine.prefill_chunk_tokens = plan.prefill_chunk_tokens;
   out.engine.threads = plan.threads;
@@ -201,10 +205,28 @@ void register_start(telemetry::Registry& registry, const api::EngineFacts& engin
                  [seconds = engine.load_seconds] { return seconds; });
 }
 
+// Tokenizer and template, and what they tell of the model's chats. What the operator says goes
+// before that.
+base::Result<TextSide> prepare_text(const ServeOptions& options,
+                                    const model::Checkpoint& checkpoint, std::ostream& out) {
+  BH_ASSIGN(TextSide text, load_text(checkpoint, options.model.chat_template_path));
+  if (options.tool_format) {
+    text.formats.tools = *options.tool_format;
+    text.formats.tools_reason = "as --tool-call-parser says";
+  }
+  if (options.reasoning_format) {
+    text.formats.reasoning = *options.reasoning_format;
+    text.formats.reasoning_reason = "as --reasoning-parser says";
+  }
+  out << formats_text(text.formats) << std::flush;
+  return text;
+}
+
 // What lives as long as the server answers. Members end in the reverse order: nothing arrives any
 // more, then nothing is generated any more, and only then the API that events refer to goes.
 struct Serving {
   std::unique_ptr<api::Api> api;
+  std::unique_ptr<constraint::Compiler> constraints;  // tells the Api what it compiled
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<IoThread> io;
 };
@@ -243,7 +265,7 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
 
   LoadingGate gate(clock);
   BH_ASSIGN(const std::unique_ptr<http::Server> server, listen(options, gate, logger));
-  BH_ASSIGN(const TextSide text, load_text(checkpoint, options.model.chat_template_path));
+  BH_ASSIGN(const TextSide text, prepare_text(options, checkpoint, out));
   Serving serving;
   serving.io = std::make_unique<IoThread>(*server);
   Progress bar(out, isatty(STDOUT_FILENO) != 0, "  loading", clock);
@@ -262,6 +284,11 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   api_options.engine.load_seconds = base::to_seconds(clock.now() - load_started);
   api_options.engine.ready_seconds = base::to_seconds(clock.now() - started);
   register_start(registry, api_options.engine);
+  BH_ASSIGN(serving.constraints,
+            constraint::Compiler::create(
+                constraint_vocabulary(*text.tokenizer, serving.runtime->facts().vocabulary_size,
+                                      card.defaults.eos_ids),
+                {}, registry));
   serving.api = std::make_unique<api::Api>(
       api::ApiDeps{.generator = serving.runtime->generator(),
                    .tokenizer = *text.tokenizer,
@@ -273,7 +300,8 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
                    .post_after =
                        [&server](milliseconds delay, std::function<void()> task) {
                          server->post_after(delay, std::move(task));
-                       }},
+                       },
+                   .constraints = serving.constraints.get()},
       std::move(card), api_options);
   gate.open(serving.api->handler());
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace bulkhead::serve {
@@ -70,12 +71,39 @@ base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
   if (!template_path.empty()) {
     BH_ASSIGN(source, read_file(template_path));
   }
+  side.formats = chat::choose_formats(source, [&side](std::string_view spelled) {
+    const auto tokens = side.tokenizer->added_tokens();
+    return std::any_of(tokens.begin(), tokens.end(),
+                       [&](const text::AddedToken& token) { return token.content == spelled; });
+  });
   if (source.empty()) return side;
   auto compiled = chat::ChatTemplate::compile(source);
   if (!compiled.ok()) return std::move(compiled).error().within("chat template");
   side.chat_template.emplace(std::move(compiled).value());
   side.chat_template_source = std::move(source);
   return side;
+}
+
+constraint::Vocabulary constraint_vocabulary(const text::Tokenizer& tokenizer, int32_t width,
+                                             std::span<const wire::TokenId> end_ids) {
+  const size_t size = std::min(tokenizer.vocabulary_size(), static_cast<size_t>(width));
+  constraint::Vocabulary out;
+  out.width = width;
+  out.tokens.reserve(size);
+  for (size_t id = 0; id < size; ++id) {
+    out.tokens.emplace_back(tokenizer.token_bytes(static_cast<wire::TokenId>(id)));
+  }
+  out.control.resize(size);
+  for (const text::AddedToken& added : tokenizer.added_tokens()) {
+    const auto id = static_cast<size_t>(added.id);
+    if (added.id < 0 || id >= size) continue;
+    out.tokens[id] = added.content;
+    out.control[id] = true;
+  }
+  for (const wire::TokenId id : end_ids) {
+    if (id >= 0 && static_cast<size_t>(id) < size) out.end_ids.push_back(id);
+  }
+  return out;
 }
 
 }  // namespace bulkhead::serve

@@ -5,10 +5,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.h"
+#include "chat/output/format_choice.h"
 #include "chat/template.h"
+#include "constraint/vocabulary.h"
 #include "model/checkpoint.h"
 #include "text/tokenizer.h"
 
@@ -18,10 +21,16 @@ struct TextSide {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::optional<chat::ChatTemplate> chat_template;  // empty: the checkpoint has none
   std::string chat_template_source;                 // its text
+  chat::FormatChoice formats;  // of tool calls and reasoning, as template and tokenizer tell
 };
 
 // `template_path` overrides the checkpoint's template when not empty.
 base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
                                  const std::string& template_path);
+
+// The tokens as constraints see them: rows of logits have `width` values, which may be more than
+// the tokenizer has ids.
+constraint::Vocabulary constraint_vocabulary(const text::Tokenizer& tokenizer, int32_t width,
+                                             std::span<const wire::TokenId> end_ids);
 
 }  // namespace bulkhead::serve

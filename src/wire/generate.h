@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "wire/constraint.h"
 #include "wire/types.h"
 
 namespace bulkhead::wire {
@@ -56,6 +57,8 @@ struct GenerateRequest {
   int32_t max_tokens = 0;
   int32_t min_tokens = 0;         // stop ids are not sampled before
   std::vector<TokenId> stop_ids;  // end of generation; empty when the client ignores EOS
+  // What the answer must look like; null: anything. With one, some stop id must be able to end it.
+  std::shared_ptr<const Constraint> constraint;
   std::optional<std::chrono::nanoseconds> deadline;  // on the server's monotonic clock
 };
 

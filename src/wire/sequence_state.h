@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,6 +26,9 @@ struct SequenceState {
   int32_t max_tokens = 0;
   int32_t min_tokens = 0;
   std::vector<TokenId> stop_ids;
+  // Null: anything goes. Follows the generated tokens when the next one is sampled, so it is a
+  // function of `tokens` as everything else is.
+  std::unique_ptr<ConstraintState> constraint;
   std::vector<TokenId> tokens;
   int32_t prompt_tokens = 0;
   int32_t written = 0;
@@ -40,6 +44,7 @@ struct SequenceState {
         max_tokens(request.max_tokens),
         min_tokens(request.min_tokens),
         stop_ids(std::move(request.stop_ids)),
+        constraint(request.constraint ? request.constraint->start() : nullptr),
         tokens(std::move(request.prompt)),
         prompt_tokens(static_cast<int32_t>(tokens.size())),
         cache(request.cache),

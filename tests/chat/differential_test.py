@@ -24,6 +24,8 @@ import snippets
 OPTIONS = None
 HERE = pathlib.Path(__file__).resolve().parent
 TOTALS = {"templates": 0, "conversations": 0, "rendered": 0, "snippets": 0}
+# Families whose tools, results and reasoning matter most: more conversations for each template.
+FAMILIES = ("kimi", "glm", "deepseek", "qwen", "hermes", "chatml")
 # A character of a private plane stands before and after everything a client sends, so that client
 # text can be told apart in the output.
 MARK = "\U000F1234"
@@ -71,8 +73,9 @@ class DifferentialTest(unittest.TestCase):
     def compare_template(self, path):
         source = path.read_text(encoding="utf-8")
         rng = random.Random(f"{OPTIONS.seed}/{path.name}")
+        of_family = any(family in path.name.lower() for family in FAMILIES)
         requests = [conversations.conversation(rng, json.dumps)
-                    for _ in range(OPTIONS.conversations)]
+                    for _ in range(OPTIONS.conversations * (4 if of_family else 1))]
         answers = engine.render(OPTIONS.tool, [dict(r, template=source, now=reference.NOW)
                                                for r in requests])
         template = reference.Template(reference.environment(), source)

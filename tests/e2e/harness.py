@@ -51,8 +51,9 @@ def find_model():
 class Server:
     """One server process of our own, or one that runs already."""
 
-    def __init__(self, flags=(), key=None):
+    def __init__(self, flags=(), key=None, model=None):
         self.key = key
+        self.model = model or find_model()
         self.process = None
         handle, self.log_path = tempfile.mkstemp(prefix="bulkhead-e2e-", suffix=".log")
         os.close(handle)
@@ -60,7 +61,7 @@ class Server:
         self._start(list(flags))
 
     def _start(self, flags):
-        binary, model = find_binary(), find_model()
+        binary, model = find_binary(), self.model
         port_file = pathlib.Path(self.log_path + ".port")
         command = [binary, "serve", "--model", model, "--port", "0", "--port-file", str(port_file)]
         if self.key:

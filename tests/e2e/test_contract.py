@@ -131,12 +131,12 @@ WRONG_FIELDS = [
     ({**BASE, "logit_bias": {str(2**40): 1}}, "invalid_value", "logit_bias"),
     ({**BASE, "logit_bias": {"1": "5"}}, "invalid_type", "logit_bias.1"),
     (
-        {**BASE, "response_format": {"type": "json_object"}},
-        "unsupported_parameter",
+        {**BASE, "response_format": {"type": "yaml"}},
+        "invalid_value",
         "response_format.type",
     ),
     ({**BASE, "tools": []}, "invalid_value", "tools"),
-    ({**BASE, "tool_choice": "required"}, "unsupported_parameter", "tool_choice"),
+    ({**BASE, "tool_choice": "required"}, "invalid_value", "tool_choice"),
     ({**BASE, "chat_template": "{{ x }}"}, "unsupported_parameter", "chat_template"),
 ]
 

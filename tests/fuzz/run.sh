@@ -16,7 +16,7 @@ seconds=$2
 shift 2
 names=("$@")
 [ ${#names[@]} -gt 0 ] ||
-  names=(safetensors gguf config_json tokenizer_json template chat_json http)
+  names=(safetensors gguf config_json tokenizer_json template output chat_json http)
 sources="$root_dir/tests/fuzz"
 
 run_one() {

@@ -35,6 +35,12 @@ PRESETS = {
                 qk_nope_head_dim=32, qk_rope_head_dim=32, v_head_dim=32, q_lora_rank=128,
                 kv_lora_rank=128, intermediate_size=512, moe_intermediate_size=128,
                 n_routed_experts=8, num_experts_per_tok=2),
+    # The same with an indexer in two layers of four that is soon sparse.
+    "nano-G": _of(_GLM, 1024, hidden_size=256, num_hidden_layers=4, num_attention_heads=8,
+                  qk_nope_head_dim=32, qk_rope_head_dim=32, v_head_dim=32, q_lora_rank=128,
+                  kv_lora_rank=128, intermediate_size=512, moe_intermediate_size=128,
+                  n_routed_experts=8, num_experts_per_tok=2, index_n_heads=8, index_head_dim=64,
+                  index_topk=32, indexer_types=["full", "shared", "full", "shared"]),
     # 1.31 billion parameters, 0.23 active.
     "mini-K": _of(_KIMI, 32768, hidden_size=1024, num_hidden_layers=12, num_attention_heads=64,
                   qk_nope_head_dim=32, qk_rope_head_dim=64, v_head_dim=32, q_lora_rank=512,

@@ -14,6 +14,7 @@ DEPENDENCIES = {
     "device": {"telemetry"},
     "http": {"telemetry"},
     "chat": {"wire", "text"},
+    "constraint": {"wire", "telemetry"},
     "kernels": {"quant", "device"},
     "parallel": {"device", "telemetry"},
     "kv": {"quant", "device", "kernels", "telemetry"},

@@ -44,7 +44,33 @@ void Answer::start() {
     const bool slow = self->input_.writer->too_slow();
     self->on_gone(slow ? CancelCause::kSlowReader : CancelCause::kDisconnect);
   });
-  if (!gone_) submit();
+  if (input_.plan.constraint && !gone_) return compile();
+  begin_generations();
+}
+
+void Answer::compile() {
+  if (services_.constraints == nullptr) {
+    fail(unsupported_parameter("response_format", "this server cannot constrain answers"));
+    return begin_generations();
+  }
+  services_.constraints->compile(
+      std::move(*input_.plan.constraint), [self = shared_from_this()](auto result) {
+        self->services_.post([self, result = std::move(result)] { self->on_compiled(result); });
+      });
+}
+
+void Answer::on_compiled(const base::Result<std::shared_ptr<const wire::Constraint>>& result) {
+  if (result.ok()) {
+    input_.plan.request.constraint = *result;
+  } else {
+    fail(from_constraint(result.error()));
+  }
+  begin_generations();
+  if (aborted_) cancel_all();
+}
+
+void Answer::begin_generations() {
+  if (!over()) submit();
   if (outstanding_ == 0 && input_.on_end) input_.on_end();
 }
 
@@ -124,10 +150,9 @@ void Answer::begin_stream() {
 
 void Answer::take(Choice& choice, Piece piece, std::string& out) {
   if (piece.empty()) return;
-  if (input_.plan.stream) {
-    out += http::sse_event(input_.format->piece_chunk(choice.view(), piece, running_usage()));
-  } else {
-    choice.all().append(std::move(piece));
+  if (!input_.plan.stream) return choice.all().append(std::move(piece));
+  for (const Piece& part : streamed_parts(std::move(piece))) {
+    out += http::sse_event(input_.format->piece_chunk(choice.view(), part, running_usage()));
   }
 }
 
@@ -219,6 +244,7 @@ void Answer::record(const Choice& choice) const {
   // A prompt counts once, as in `usage`, whatever the number of its choices.
   if (!choice.leader()) figures.prompt_tokens = figures.cached_tokens = 0;
   services_.metrics.finished(reason, event, figures, since_arrival, choice.max_tokens());
+  services_.metrics.calls(choice.calls());
   if (reason == "deadline") services_.metrics.cancelled(CancelCause::kDeadline);
   if (reason == "abort" && cause_) services_.metrics.cancelled(*cause_);
 }
@@ -250,6 +276,7 @@ Usage Answer::usage() const {
   for (const Choice& choice : choices_) {
     const Usage own = choice.usage();
     sum.completion_tokens += own.completion_tokens;
+    sum.reasoning_tokens += own.reasoning_tokens;
     if (!choice.leader()) continue;
     sum.prompt_tokens += own.prompt_tokens;
     sum.cached_tokens += own.cached_tokens;

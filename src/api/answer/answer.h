@@ -36,12 +36,16 @@ class Answer final : public std::enable_shared_from_this<Answer> {
  public:
   Answer(const GenerationServices& services, AnswerInput input);
 
-  // Submits the plan; a refusal is answered at once.
+  // Submits the plan, once the form that its answers must have is compiled; a refusal is answered
+  // at once.
   void start();
   // Ends every choice early: what there is becomes the answer, with finish_reason "abort".
   void abort();
 
  private:
+  void compile();
+  void on_compiled(const base::Result<std::shared_ptr<const wire::Constraint>>& result);
+  void begin_generations();
   void submit();
   std::shared_ptr<EventMailbox> mailbox(size_t index);
   void on_events(Choice& choice, EventBatch& batch);

@@ -20,7 +20,7 @@ void write_usage(base::JsonWriter& json, const Usage& usage) {
   json.key("cached_tokens").value(usage.cached_tokens);
   json.end_object();
   json.key("completion_tokens_details").begin_object();
-  json.key("reasoning_tokens").value(0);
+  json.key("reasoning_tokens").value(usage.reasoning_tokens);
   json.end_object().end_object();
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "api/answer/output_pipeline.h"
+#include "api/api.h"
 #include "base/json_writer.h"
 #include "text/tokenizer.h"
 #include "wire/types.h"
@@ -24,6 +25,7 @@ struct Usage {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
   int32_t completion_tokens = 0;
+  int32_t reasoning_tokens = 0;  // of the completion's
   // Of the first choice, in milliseconds, once it has ended.
   double prefill_ms = 0;
   double decode_ms = 0;
@@ -31,7 +33,7 @@ struct Usage {
 
 // How a choice ended.
 struct Outcome {
-  std::string_view finish_reason;              // "stop", "length", "abort"
+  std::string_view finish_reason;              // "stop", "length", "tool_calls", "abort"
   std::optional<std::string> stop_string;      // the stop string that ended it
   std::optional<wire::TokenId> stop_token_id;  // the client's stop token that ended it
 };
@@ -45,6 +47,7 @@ struct AnswerHead {
   bool service_tier = false;     // asked for, so it is answered
   bool token_ids = false;        // of prompts and answers
   bool token_id_names = false;   // tokens in log-probabilities are called by their ids
+  ReasoningField reasoning_field = ReasoningField::kReasoningContent;
   int32_t logprobs = -1;         // -1: none; otherwise so many beside the chosen token
   int32_t prompt_logprobs = -1;  // likewise
 };

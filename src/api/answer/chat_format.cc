@@ -26,8 +26,13 @@ class ChatFormat final : public AnswerFormat {
 
   std::string piece_chunk(ChoiceView& choice, const Piece& piece,
                           const RunningUsage& usage) override {
-    return chunk(choice, {&piece, nullptr, nullptr}, usage,
-                 [&](base::JsonWriter& json) { json.key("content").value(piece.text); });
+    return chunk(choice, {&piece, nullptr, nullptr}, usage, [&](base::JsonWriter& json) {
+      write_reasoning(json, piece.reasoning);
+      // Log-probabilities and token ids may come without text.
+      const bool other = !piece.reasoning.empty() || !piece.calls.empty();
+      if (!piece.text.empty() || !other) json.key("content").value(piece.text);
+      write_calls(json, piece.calls, true);
+    });
   }
 
   std::string finish_chunk(ChoiceView& choice, const Outcome& outcome, const Usage& own,
@@ -91,13 +96,45 @@ class ChatFormat final : public AnswerFormat {
     json.key("index").value(choice.view->index);
     json.key("message").begin_object();
     json.key("role").value("assistant");
-    json.key("content").value(choice.all->text);
+    json.key("content");
+    // As OpenAI has it, calls without text have no content.
+    const bool none = choice.all->text.empty() && !choice.all->calls.empty();
+    none ? json.null() : json.value(choice.all->text);
     json.key("refusal").null();
+    write_reasoning(json, choice.all->reasoning);
+    write_calls(json, choice.all->calls, false);
     json.end_object();
     write_logprobs(json, choice.all);
     write_ending(json, &choice.outcome);
     write_token_ids(json, choice.all);
     json.end_object();
+  }
+
+  void write_reasoning(base::JsonWriter& json, const std::string& reasoning) const {
+    if (reasoning.empty()) return;
+    if (head_.reasoning_field != ReasoningField::kReasoning) {
+      json.key("reasoning_content").value(reasoning);
+    }
+    if (head_.reasoning_field != ReasoningField::kReasoningContent) {
+      json.key("reasoning").value(reasoning);
+    }
+  }
+
+  // `numbered`: in a chunk, where a call comes in parts.
+  static void write_calls(base::JsonWriter& json, const std::vector<CallPiece>& calls,
+                          bool numbered) {
+    if (calls.empty()) return;
+    json.key("tool_calls").begin_array();
+    for (const CallPiece& call : calls) {
+      json.begin_object();
+      if (numbered) json.key("index").value(call.index);
+      if (call.begins) json.key("id").value(call.id).key("type").value("function");
+      json.key("function").begin_object();
+      if (call.begins) json.key("name").value(call.name);
+      json.key("arguments").value(call.arguments);
+      json.end_object().end_object();
+    }
+    json.end_array();
   }
 
   void write_prompt_ids(base::JsonWriter& json, const ChoiceView& choice) {

@@ -63,6 +63,13 @@ void Choice::observe(const TimedToken& token, base::Nanoseconds arrived) {
   previous_token_ = token.at;
 }
 
+Piece Choice::named(Piece piece) const {
+  for (CallPiece& call : piece.calls) {
+    if (call.begins && call.id.empty()) call.id = services_.call_id();
+  }
+  return piece;
+}
+
 bool Choice::succeeded(bool aborted) const {
   return stopped() || finish_->reason == wire::FinishReason::kStop ||
          finish_->reason == wire::FinishReason::kLength ||
@@ -71,20 +78,24 @@ bool Choice::succeeded(bool aborted) const {
 
 Outcome Choice::outcome() const {
   Outcome out;
-  if (const std::string* stop = pipeline_.matched_stop()) {
-    out.finish_reason = "stop";
-    out.stop_string = *stop;
+  // Calls refine "stop" alone: an answer that was cut off says so.
+  const CallCounts& calls = pipeline_.calls();
+  const std::string_view stop = calls.complete + calls.malformed > 0 ? "tool_calls" : "stop";
+  if (const std::string* text = pipeline_.matched_stop()) {
+    out.finish_reason = stop;
+    out.stop_string = *text;
     return out;
   }
   wire::TokenId end = -1;
-  if (pipeline_.end_id()) {
-    out.finish_reason = "stop";
-    end = *pipeline_.end_id();
+  if (pipeline_.end_id() || pipeline_.has_its_call()) {
+    out.finish_reason = stop;
+    end = pipeline_.end_id().value_or(-1);
   } else if (finish_->reason == wire::FinishReason::kCancelled) {
     out.finish_reason = "abort";
   } else {
-    out.finish_reason = wire::to_string(finish_->reason);
-    if (finish_->reason == wire::FinishReason::kStop) end = finish_->stop_id;
+    const bool stopped = finish_->reason == wire::FinishReason::kStop;
+    out.finish_reason = stopped ? stop : wire::to_string(finish_->reason);
+    if (stopped) end = finish_->stop_id;
   }
   const auto& eos = services_.eos_ids;
   if (end >= 0 && std::find(eos.begin(), eos.end(), end) == eos.end()) out.stop_token_id = end;
@@ -97,6 +108,7 @@ Usage Choice::usage() const {
   // After a stop string the generator may have made some tokens more than the answer holds.
   out.completion_tokens =
       finish_ && !stopped() ? finish_->completion_tokens : pipeline_.completion_tokens();
+  out.reasoning_tokens = pipeline_.reasoning_tokens();
   if (finish_) out.cached_tokens = std::min(finish_->cached_tokens, out.prompt_tokens);
   return out;
 }

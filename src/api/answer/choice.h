@@ -4,6 +4,7 @@
 // Invariants: what it gives out is in the order of its events; nothing here writes to a client.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct GenerationServices {
   EventMailbox::Post post;
   const std::vector<wire::TokenId>& eos_ids;
   size_t backlog_events_max = 0;
+  wire::ConstraintCompiler* constraints = nullptr;  // null: no answer can be constrained
+  std::function<std::string()> call_id;             // a new one, for a call whose model gives none
 };
 
 // A prompt of the answer and what its choices have in common.
@@ -51,7 +54,7 @@ class Choice {
   bool leader() const { return leader_; }
   int32_t max_tokens() const { return prompt_.plan.max_tokens; }
   bool finished() const { return finish_.has_value(); }
-  // A stop string or an end token was found: the generation need not go on.
+  // A stop string, an end token or the one call was found: the generation need not go on.
   bool stopped() const { return pipeline_.stopped(); }
   ChoiceView& view() { return view_; }
   Piece& all() { return all_; }
@@ -65,8 +68,8 @@ class Choice {
   // The prompt as the beginning of the answer.
   Piece echo();
   void observe(const TimedToken& token, base::Nanoseconds arrived);
-  Piece push(wire::TokenEvent event) { return pipeline_.push(std::move(event)); }
-  Piece flush() { return pipeline_.finish(); }
+  Piece push(wire::TokenEvent event) { return named(pipeline_.push(std::move(event))); }
+  Piece flush() { return named(pipeline_.finish()); }
   void end(const wire::FinishEvent& event) { finish_ = event; }
 
   Usage usage() const;
@@ -77,8 +80,12 @@ class Choice {
   Outcome outcome() const;
   // One of kFinishedReasons.
   std::string_view recorded_reason() const;
+  const CallCounts& calls() const { return pipeline_.calls(); }
 
  private:
+  // With an id for every call.
+  Piece named(Piece piece) const;
+
   const GenerationServices& services_;
   PromptState& prompt_;
   const bool leader_;

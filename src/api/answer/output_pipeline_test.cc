@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
 #include "api/test_doubles.h"
 #include "base/rng.h"
 #include "base/utf8.h"
@@ -158,6 +163,64 @@ TEST(OutputPipeline, SkippedControlTokensLeaveNoTextAndNoRecord) {
   EXPECT_EQ(skipped.completion_tokens, 3);
   options.skip_special = false;
   EXPECT_EQ(run({'a', ByteTokenizer::kStart, 'b'}, options).text, "a<|im_start|>b");
+}
+
+// The published vocabulary, where it is there, with the ids that Kimi writes a call in.
+TEST(OutputPipeline, SeesTheMarkersOfKimisOwnTokenizer) {
+  const char* shared = std::getenv("BULKHEAD_SHARED");  // NOLINT(concurrency-mt-unsafe)
+  std::ifstream file(
+      std::string(shared == nullptr ? "" : shared) + "/data/models/kimi-tokenizer/tiktoken.model",
+      std::ios::binary);
+  if (!file) GTEST_SKIP() << "../shared with Kimi's tokenizer is absent (BULKHEAD_SHARED)";
+  text::TiktokenVocabulary vocabulary;
+  vocabulary.ranks.assign(std::istreambuf_iterator<char>(file), {});
+  constexpr std::pair<wire::TokenId, const char*> kMarkers[] = {
+      {163595, "<|tool_calls_section_begin|>"},
+      {163596, "<|tool_calls_section_end|>"},
+      {163597, "<|tool_call_begin|>"},
+      {163598, "<|tool_call_argument_begin|>"},
+      {163599, "<|tool_call_end|>"},
+      {163606, "<think>"},
+      {163607, "</think>"}};
+  auto markup = std::make_shared<OutputMarkup>();
+  markup->parser.tools = chat::ToolFormat::kKimiK2;
+  markup->parser.reasoning = chat::ReasoningFormat::kKimiK2;
+  markup->parser.start = chat::ThinkingStart::kOpen;
+  const std::vector<std::string> places = chat::output_markers(markup->parser.tools);
+  for (const auto& [id, spelled] : kMarkers) {
+    vocabulary.added.push_back({id, spelled, true});
+    const auto place = std::find(places.begin(), places.end(), spelled) - places.begin();
+    markup->tokens.emplace_back(id, static_cast<size_t>(place));
+    markup->parser.marker_tokens |= chat::MarkerSet{1} << place;
+  }
+  const auto tokenizer = text::Tokenizer::from_tiktoken(vocabulary);
+  ASSERT_TRUE(tokenizer.ok());
+
+  std::vector<wire::TokenId> ids;
+  const auto write = [&](std::string_view text) {
+    (*tokenizer)->encode(text, text::AddedTokens::kAsText, ids);
+  };
+  write("I look.");
+  ids.push_back(163607);
+  write("你好 ");
+  ids.insert(ids.end(), {163595, 163597});
+  write("functions.get_weather:0");
+  ids.push_back(163598);
+  write(R"({"city": "a <|tool_call_end|> b"})");  // spelled out: text
+  ids.insert(ids.end(), {163599, 163596});
+  OutputOptions options;
+  options.markup = markup;
+  OutputPipeline pipeline(**tokenizer, options);
+  Piece all;
+  for (const wire::TokenId id : ids) all.append(pipeline.push(event_of(id)));
+  all.append(pipeline.finish());
+  EXPECT_EQ(all.reasoning, "I look.");
+  EXPECT_EQ(all.text, "你好");
+  ASSERT_EQ(all.calls.size(), 1u);
+  EXPECT_EQ(all.calls[0].id, "functions.get_weather:0");
+  EXPECT_EQ(all.calls[0].name, "get_weather");
+  EXPECT_EQ(all.calls[0].arguments, R"({"city": "a <|tool_call_end|> b"})");
+  EXPECT_EQ(pipeline.calls().complete, 1);
 }
 
 }  // namespace

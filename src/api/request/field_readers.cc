@@ -184,22 +184,6 @@ Failure read_stream_options(json::value& value, const DecodeContext&, RequestFie
   return read("continuous_usage_stats", out.continuous_usage_stats);
 }
 
-Failure read_response_format(json::value& value, const DecodeContext&, RequestFields&) {
-  if (!value.is_object()) return wrong_type("response_format", "an object", value);
-  const json::value* type = value.get_object().if_contains("type");
-  const std::string path = "response_format.type";
-  if (type == nullptr) return missing_parameter(path, path + " is required");
-  if (!type->is_string()) return wrong_type(path, "a string", *type);
-  const std::string_view text = view(type->get_string());
-  if (text == "text") return std::nullopt;
-  if (text == "json_object" || text == "json_schema" || text == "structural_tag") {
-    return unsupported_parameter(
-        path, fmt::format("{} '{}' is not supported: constrained output is not part of this build",
-                          path, text));
-  }
-  return invalid_value(path, path + " must be 'text'");
-}
-
 Failure read_chat_template_kwargs(json::value& value, const DecodeContext&, RequestFields& out) {
   if (!value.is_object()) return wrong_type("chat_template_kwargs", "an object", value);
   for (const std::string_view name :

@@ -45,6 +45,8 @@ FieldReader read_prompt;
 FieldReader read_chat_template_kwargs;
 FieldReader read_tools;
 FieldReader read_tool_choice;
+FieldReader read_reasoning_effort;
+FieldReader read_thinking;
 FieldReader read_cache_salt;
 FieldReader read_request_id;
 FieldReader read_rid;

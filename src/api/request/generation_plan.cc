@@ -44,7 +44,8 @@ wire::SamplingParams sampling(const RequestFields& fields, Endpoint endpoint,
 std::vector<wire::TokenId> stop_ids(const RequestFields& fields,
                                     const GenerationDefaults& defaults) {
   std::vector<wire::TokenId> ids = fields.stop_token_ids;
-  if (!fields.ignore_eos.value_or(false)) {
+  // An answer of a required form ends when it is complete; without an end it could not.
+  if (!fields.ignore_eos.value_or(false) || fields.response_format) {
     ids.insert(ids.end(), defaults.eos_ids.begin(), defaults.eos_ids.end());
   }
   std::sort(ids.begin(), ids.end());
@@ -158,6 +159,11 @@ Failure plan_generation(const RequestFields& fields, Endpoint endpoint,
   out.request.min_tokens = static_cast<int32_t>(fields.min_tokens.value_or(0));
   out.request.priority = static_cast<int32_t>(fields.priority.value_or(0));
   out.request.stop_ids = stop_ids(fields, defaults);
+  out.constraint = fields.response_format;
+  if (out.constraint && out.request.stop_ids.empty()) {
+    return unsupported_parameter("response_format",
+                                 "this model has no end token; give one in stop_token_ids");
+  }
   const bool logprobs = out.request.sampling.top_logprobs >= 0;
   out.output = output_options(fields, endpoint, logprobs);
   out.echo = fields.echo.value_or(false);
@@ -166,7 +172,7 @@ Failure plan_generation(const RequestFields& fields, Endpoint endpoint,
       std::max(out.prompt_logprobs, out.echo && logprobs ? out.request.sampling.top_logprobs : -1);
   // Who scores texts cuts the last entry off as the generated one, so an end token must have one
   // too. The generator does not send end tokens: it is not told, and the answer ends here.
-  if (out.echo && logprobs && out.request.min_tokens == 0) {
+  if (out.echo && logprobs && out.request.min_tokens == 0 && !out.constraint) {
     out.output.end_ids = std::exchange(out.request.stop_ids, {});
   }
   out.token_id_names = fields.return_tokens_as_token_ids.value_or(false);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "api/answer/output_pipeline.h"
@@ -32,6 +33,8 @@ struct GenerationPlan {
   // Its seed is the request's; choice_seed() gives each choice its own.
   wire::GenerateRequest request;
   int32_t n = 1;  // choices of each prompt
+  // What the answers must look like, to be compiled into request.constraint before they begin.
+  std::optional<wire::ConstraintSpec> constraint;
   OutputOptions output;
   bool echo = false;
   int32_t prompt_logprobs = -1;  // told as such; -1: not

@@ -24,6 +24,7 @@ struct MessageReader {
   Failure read_tool_calls(json::value& calls, const std::string& path);
   Failure read_tool_call(json::value& call, const std::string& path);
   Failure read_arguments(json::value& arguments, const std::string& path);
+  static Failure read_reasoning(json::object& message, const std::string& path);
   Failure read_partial(json::object& message, const std::string& role, const std::string& path);
 };
 
@@ -106,14 +107,22 @@ Failure MessageReader::read_arguments(json::value& arguments, const std::string&
                                            "bytes of arguments together",
                                            kArgumentBytesMax));
   }
-  // What a model once wrote may be no JSON at all; the conversation must go on all the same.
-  json::object parsed;
-  if (!parse_object(view(arguments.get_string()), parsed)) arguments = std::move(parsed);
+  // No arguments at all are none. Other text may be no JSON, as a model once wrote it; the
+  // conversation must go on all the same.
+  if (view(arguments.get_string()).find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    arguments = json::object();
+  }
   return std::nullopt;
 }
 
 Failure MessageReader::read_tool_call(json::value& call, const std::string& path) {
   if (!call.is_object()) return wrong_type(path, "an object", call);
+  if (const json::value* id = call.get_object().if_contains("id"); id != nullptr) {
+    if (!id->is_null() && !id->is_string()) {
+      return wrong_type(at_key(path, "id"), "a string", *id);
+    }
+    if (id->is_null()) call.get_object().erase("id");
+  }
   const std::string function_path = at_key(path, "function");
   json::value* function = call.get_object().if_contains("function");
   if (function == nullptr) return missing_parameter(function_path, function_path + " is required");
@@ -134,6 +143,19 @@ Failure MessageReader::read_tool_calls(json::value& calls, const std::string& pa
   for (size_t i = 0; i < array.size(); ++i) {
     if (Failure failure = read_tool_call(array[i], at_index(path, i))) return failure;
   }
+  return std::nullopt;
+}
+
+// The reasoning of a past answer, under either of its names.
+Failure MessageReader::read_reasoning(json::object& message, const std::string& path) {
+  for (const char* name : {"reasoning_content", "reasoning"}) {
+    const json::value* text = message.if_contains(name);
+    if (text == nullptr || text->is_null()) continue;
+    if (!text->is_string()) return wrong_type(at_key(path, name), "a string", *text);
+    const json::value* first = message.if_contains("reasoning_content");
+    if (first == nullptr || first->is_null()) message["reasoning_content"] = json::value(*text);
+  }
+  message.erase("reasoning");
   return std::nullopt;
 }
 
@@ -181,6 +203,7 @@ Failure MessageReader::read(json::value& message, const std::string& path, json:
     }
     if (Failure failure = read_tool_calls(*calls, at_key(path, "tool_calls"))) return failure;
   }
+  if (Failure failure = read_reasoning(object, path)) return failure;
   if (Failure failure = read_partial(object, role, path)) return failure;
   out["role"] = role;
   out["content"] = content;

@@ -21,7 +21,7 @@ constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
 constexpr AcceptedRule kForTheClient{"not used and not logged"};
-constexpr RefusedRule kNoGrammar{"constrained output is not part of this build"};
+constexpr RefusedRule kNoGrammar{"use response_format instead"};
 
 constexpr FieldSpec kFields[] = {
     {"messages", kChat, true, CustomRule{"array", "at least 1 message", read_messages}, "required"},
@@ -76,9 +76,22 @@ constexpr FieldSpec kFields[] = {
     {"options", kBoth, false, CustomRule{"object", "rejectIfBusy", read_options}, "none"},
     {"service_tier", kBoth, false, CustomRule{"string", "any", read_service_tier}, "none"},
     {"response_format", kBoth, false,
-     CustomRule{"object", "{\"type\": \"text\"}", read_response_format}, "text"},
+     CustomRule{"object", "text, json_object, json_schema", read_response_format}, "text"},
     {"tools", kChat, false, CustomRule{"array", "1 to 128 functions", read_tools}, "none"},
-    {"tool_choice", kChat, false, CustomRule{"string", "none, auto", read_tool_choice}, "auto"},
+    {"tool_choice", kChat, false,
+     CustomRule{"string or object", "none, auto, required, a named function", read_tool_choice},
+     "auto"},
+    {"parallel_tool_calls", kChat, false, BoolRule{&F::parallel_tool_calls}, "true"},
+    {"reasoning_effort", kChat, false,
+     CustomRule{"string", "none, minimal, low, medium, high, xhigh, max", read_reasoning_effort},
+     "template"},
+    {"thinking", kChat, false,
+     CustomRule{"object or boolean", "type, keep, effort, clear_thinking", read_thinking},
+     "template"},
+    {"enable_thinking", kChat, false, BoolRule{&F::enable_thinking}, "template"},
+    {"separate_reasoning", kChat, false, BoolRule{&F::separate_reasoning}, "true"},
+    {"stream_reasoning", kChat, false, BoolRule{&F::stream_reasoning}, "true"},
+    {"include_reasoning", kChat, false, BoolRule{&F::include_reasoning}, "true"},
     {"chat_template_kwargs", kChat, false,
      CustomRule{"object", "variables for the chat template", read_chat_template_kwargs}, "none"},
     {"add_generation_prompt", kChat, false, BoolRule{&F::add_generation_prompt}, "true"},

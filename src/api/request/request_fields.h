@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "api/errors.h"
+#include "wire/constraint.h"
 #include "wire/types.h"
 
 namespace bulkhead::api {
@@ -24,6 +25,15 @@ namespace bulkhead::api {
 inline constexpr int64_t kChoicesMax = 128;  // of one request: prompts times n
 
 using PromptInput = std::variant<std::string, std::vector<wire::TokenId>>;
+
+enum class ToolChoice : uint8_t { kNone, kAuto, kRequired };
+
+// The field `thinking`.
+struct ThinkingWish {
+  std::optional<bool> enabled;
+  std::optional<bool> keep;  // the reasoning of earlier turns stays in the prompt
+  std::string effort;        // goes before reasoning_effort
+};
 
 // Everything either endpoint accepts, still as the client said it.
 struct RequestFields {
@@ -66,14 +76,23 @@ struct RequestFields {
   std::optional<int64_t> priority;
   std::optional<int64_t> deadline_ms;
   bool reject_if_busy = false;
-  bool service_tier = false;  // one was asked for
-  std::string cache_salt;     // empty: none
+  bool service_tier = false;                            // one was asked for
+  std::string cache_salt;                               // empty: none
+  std::optional<wire::ConstraintSpec> response_format;  // none: any text
   std::optional<bool> cache_prompt;
 
   boost::json::value messages;  // chat: normalised, see messages.h
   boost::json::value tools;     // chat: validated, or null
-  bool tools_allowed = true;    // tool_choice is not "none"
+  ToolChoice tool_choice = ToolChoice::kAuto;
+  std::string tool_name;  // the one function that must be called; empty: any
+  std::optional<bool> parallel_tool_calls;
   boost::json::object chat_template_kwargs;
+  std::string reasoning_effort;  // empty: the template's own
+  std::optional<bool> enable_thinking;
+  ThinkingWish thinking;
+  std::optional<bool> separate_reasoning;
+  std::optional<bool> stream_reasoning;
+  std::optional<bool> include_reasoning;
   std::optional<bool> add_generation_prompt;
   std::optional<bool> continue_final_message;
   bool partial = false;  // the last message says so: the same

@@ -68,6 +68,27 @@ Failure read_tool(json::value& tool, const std::string& path,
   return read_function(function->get_object(), function_path, names);
 }
 
+// {"type": "function", "function": {"name": "f"}}
+Failure read_named_tool(const json::object& choice, const std::string& path, RequestFields& out) {
+  const json::value* type = choice.if_contains("type");
+  if (type != nullptr && (!type->is_string() || type->get_string() != "function")) {
+    return unsupported_parameter(at_key(path, "type"),
+                                 at_key(path, "type") + " must be 'function'");
+  }
+  const std::string function_path = at_key(path, "function");
+  const json::value* function = choice.if_contains("function");
+  if (function == nullptr) return missing_parameter(function_path, function_path + " is required");
+  if (!function->is_object()) return wrong_type(function_path, "an object", *function);
+  const std::string name_path = at_key(function_path, "name");
+  const json::value* name = function->get_object().if_contains("name");
+  if (name == nullptr) return missing_parameter(name_path, name_path + " is required");
+  if (!name->is_string()) return wrong_type(name_path, "a string", *name);
+  if (name->get_string().empty()) return invalid_value(name_path, name_path + " is empty");
+  out.tool_choice = ToolChoice::kRequired;
+  out.tool_name = view(name->get_string());
+  return std::nullopt;
+}
+
 }  // namespace
 
 Failure read_tools(json::value& value, const DecodeContext&, RequestFields& out) {
@@ -87,17 +108,16 @@ Failure read_tools(json::value& value, const DecodeContext&, RequestFields& out)
 
 Failure read_tool_choice(json::value& value, const DecodeContext&, RequestFields& out) {
   const std::string path = "tool_choice";
-  if (value.is_object() || (value.is_string() && value.get_string() == "required")) {
-    return unsupported_parameter(
-        path, "tool_choice may be 'none' or 'auto': forcing a call is not part of this build");
-  }
+  if (value.is_object()) return read_named_tool(value.get_object(), path, out);
   if (!value.is_string()) return wrong_type(path, "a string or an object", value);
   const std::string_view text = view(value.get_string());
-  if (text != "none" && text != "auto") {
+  if (text != "none" && text != "auto" && text != "required") {
     return invalid_value(path,
                          "tool_choice must be 'none', 'auto', 'required' or a named function");
   }
-  out.tools_allowed = text == "auto";
+  out.tool_choice = text == "auto"   ? ToolChoice::kAuto
+                    : text == "none" ? ToolChoice::kNone
+                                     : ToolChoice::kRequired;
   return std::nullopt;
 }
 
