@@ -28,7 +28,7 @@ std::string rope_text(const model::RopeConfig& rope) {
   return text;
 }
 
-std::string extras_text(const model::DenseConfig& config) {
+std::string extras_text(const model::ModelConfig& config) {
   std::string text;
   const auto add = [&text](bool present, std::string_view what) {
     if (!present) return;
@@ -50,7 +50,7 @@ std::string eos_text(const model::GenerationDefaults& generation) {
   return text.empty() ? "none" : text;
 }
 
-std::string heads_text(const model::DenseConfig& c) {
+std::string heads_text(const model::ModelConfig& c) {
   if (!c.is_latent()) {
     return fmt::format("{} query, {} key/value, {} values each", c.heads, c.kv_heads, c.head_dim);
   }
@@ -64,14 +64,14 @@ std::string heads_text(const model::DenseConfig& c) {
   return text;
 }
 
-std::string experts_text(const model::DenseConfig& c) {
+std::string experts_text(const model::ModelConfig& c) {
   return fmt::format("{} of {} a token, {} shared, {} wide, in {} of {} layers", c.moe.per_token,
                      c.moe.experts, c.moe.shared, c.moe.intermediate,
                      std::ranges::count(c.moe.sparse_layers, uint8_t{1}), c.layers);
 }
 
 void print_model(const model::CheckpointSummary& facts) {
-  const model::DenseConfig& c = facts.config;
+  const model::ModelConfig& c = facts.config;
   row("family", c.family);
   row("parameters", format_count(facts.parameters));
   row("layers", fmt::format("{}", c.layers));
@@ -96,7 +96,7 @@ void print_files(const model::CheckpointSummary& facts) {
 }
 
 void print_memory(const model::Checkpoint& checkpoint) {
-  const model::DenseConfig& config = checkpoint.config();
+  const model::ModelConfig& config = checkpoint.config();
   const base::Result<uint64_t> weights = model::weight_bytes(checkpoint);
   row("weights here", weights.ok() ? format_bytes(*weights) + " as packed BF16"
                                    : "cannot be loaded: " + weights.error().message);

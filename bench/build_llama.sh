@@ -43,6 +43,7 @@ fi
 say "Building llama.cpp with ${target_flags[*]}"
 cmake -S "$peer/source/llama.cpp" -B "$peer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   "${target_flags[@]}" -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF \
-  -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF >"$peer/configure.log" ||
+  -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF \
+  >"$peer/configure.log" ||
   fail "llama.cpp could not be configured" "read $peer/configure.log"
 cmake --build "$peer" --target llama-server -j "$(nproc)"

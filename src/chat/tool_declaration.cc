@@ -336,7 +336,7 @@ class Declaration {
     if (const json::value* definitions = schema.if_contains("$defs")) define(*definitions);
     const std::string inner = std::string(indent).append(kIndent);
     std::vector<Field> fields = fields_of(schema);
-    std::stable_sort(fields.begin(), fields.end(), [](const Field& a, const Field& b) {
+    std::sort(fields.begin(), fields.end(), [](const Field& a, const Field& b) {
       return std::pair(a.optional, a.name) < std::pair(b.optional, b.name);
     });
     std::vector<std::string> lines;

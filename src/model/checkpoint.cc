@@ -6,12 +6,12 @@
 #include <map>
 #include <tuple>
 
-#include "model/dense_tensors.h"
 #include "model/families/family.h"
 #include "model/formats/fold.h"
 #include "model/formats/quant_config.h"
 #include "model/gguf.h"
 #include "model/gguf_text.h"
+#include "model/model_tensors.h"
 #include "model/safetensors.h"
 #include "model/side_files.h"
 
@@ -43,7 +43,7 @@ base::Result<std::optional<std::string>> read_if_present(const fs::path& path,
 }
 
 struct SideFiles {
-  DenseConfig config;
+  ModelConfig config;
   formats::QuantConfig quantisation;
   TextSource text;
   GenerationDefaults generation;

@@ -25,7 +25,7 @@
 
 #include "base/result.h"
 #include "model/byte_source.h"
-#include "model/dense_config.h"
+#include "model/model_config.h"
 #include "model/tensor.h"
 #include "model/tensor_files.h"
 
@@ -98,7 +98,7 @@ struct CheckpointSummary {
   uint64_t tensor_bytes = 0;
   uint64_t parameters = 0;       // elements of all tensors, a quantised weight's own counted
   std::vector<TypeShare> types;  // largest first
-  DenseConfig config;
+  ModelConfig config;
   bool tied = false;      // declared, or because the head is absent
   std::string tokenizer;  // "tokenizer.json", "GGUF gpt2/smollm", "none"
   bool chat_template = false;
@@ -112,7 +112,7 @@ class Checkpoint {
   // The directory's or the file's name without ".gguf".
   const std::string& name() const { return name_; }
   CheckpointFormat format() const { return format_; }
-  const DenseConfig& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }
   const TextSource& text() const { return text_; }
   const GenerationDefaults& generation() const { return generation_; }
   CheckpointSummary describe() const;
@@ -137,7 +137,7 @@ class Checkpoint {
   TensorFiles files_;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string_view, size_t> by_name_;  // views into tensors_
-  DenseConfig config_;
+  ModelConfig config_;
   TextSource text_;
   GenerationDefaults generation_;
 };

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "model/dense_tensors.h"
+#include "model/model_tensors.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
 

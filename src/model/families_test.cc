@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-base::Result<DenseConfig> parse(const std::string& text) {
+base::Result<ModelConfig> parse(const std::string& text) {
   GenerationDefaults ignored;
   return parse_config(text, ignored);
 }
@@ -265,7 +265,7 @@ TEST(Families, TokenizerConfigGivesSpellingsAndTheDefaultTemplate) {
   EXPECT_FALSE(bare.add_bos.has_value());
 }
 
-base::Result<DenseConfig> parse_gguf(testing::GgufBuilder& builder) {
+base::Result<ModelConfig> parse_gguf(testing::GgufBuilder& builder) {
   const std::string bytes = builder.bytes();
   const auto source = memory_source("w.gguf", std::as_bytes(std::span<const char>(bytes)));
   BH_ASSIGN(const GgufFile file, read_gguf(*source, 0));

@@ -83,8 +83,8 @@ TEST(Gguf, ThePreambleIsChecked) {
   GgufBuilder builder;
   builder.preamble = {{"version", 2}};
   EXPECT_THAT(error_of(builder), HasSubstr("GGUF version 2"));
-  builder.preamble = {{"tensors", 100'001}};
-  EXPECT_THAT(error_of(builder), HasSubstr("100001 tensors"));
+  builder.preamble = {{"tensors", 500'001}};
+  EXPECT_THAT(error_of(builder), HasSubstr("500001 tensors"));
   builder.preamble = {{"tensors", ~uint64_t{0}}};
   EXPECT_THAT(error_of(builder), HasSubstr("tensors, at most"));
   builder.preamble = {{"keys", ~uint64_t{0}}};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/dense_weights.h"
+#include "model/model_weights.h"
 #include "model/tensor_convert.h"
 
 namespace bulkhead::model {

@@ -1,7 +1,7 @@
 #include "model/loader.h"
 
-#include "model/dense_tensors.h"
-#include "model/dense_weights.h"
+#include "model/model_tensors.h"
+#include "model/model_weights.h"
 #include "model/transformer.h"
 
 namespace bulkhead::model {
@@ -16,8 +16,8 @@ base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint
                                                     device::ThreadPool& pool, StepLimits limits,
                                                     const ProgressFn& progress) {
   BH_ASSIGN(const TensorMatch match, match_tensors(checkpoint));
-  BH_ASSIGN(DenseWeights weights, load_dense_weights(checkpoint, match, pool, progress));
-  const DenseConfig& config = checkpoint.config();
+  BH_ASSIGN(ModelWeights weights, load_weights(checkpoint, match, pool, progress));
+  const ModelConfig& config = checkpoint.config();
   ModelFacts facts;
   facts.name = checkpoint.name();
   facts.family = config.family;

@@ -112,7 +112,7 @@ void add_eos(int32_t id, GenerationDefaults& generation) {
   if (place == ids.end() || *place != id) ids.insert(place, id);
 }
 
-base::Result<DenseConfig> parse_config(std::string_view text, GenerationDefaults& generation) {
+base::Result<ModelConfig> parse_config(std::string_view text, GenerationDefaults& generation) {
   constexpr std::string_view kFile = "config.json";
   BH_ASSIGN(boost::json::object object, parse_json_object(kFile, text));
   BH_TRY(formats::take_quant_config(kFile, object));
@@ -120,7 +120,7 @@ base::Result<DenseConfig> parse_config(std::string_view text, GenerationDefaults
   if (!fields.has("model_type")) return fields.refuse("model_type", "missing");
   BH_ASSIGN(const std::string type, fields.text_or("model_type", ""));
   BH_ASSIGN(const Family* family, find_family(kFile, type));
-  BH_ASSIGN(DenseConfig config, family->from_json(fields));
+  BH_ASSIGN(ModelConfig config, family->from_json(fields));
   BH_TRY(read_eos(fields, config.vocabulary, generation));
   return config;
 }

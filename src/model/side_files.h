@@ -12,9 +12,9 @@
 
 namespace bulkhead::model {
 
-// config.json: its family's DenseConfig, and the end-of-sequence ids it names (added to
+// config.json: its family's ModelConfig, and the end-of-sequence ids it names (added to
 // `generation`). What it says on quantisation is checked and left out (formats/quant_config.h).
-base::Result<DenseConfig> parse_config(std::string_view text, GenerationDefaults& generation);
+base::Result<ModelConfig> parse_config(std::string_view text, GenerationDefaults& generation);
 
 // generation_config.json: fills `generation` (end ids are added to those there).
 base::Status parse_generation_config(std::string_view text, int32_t vocabulary,

@@ -6,8 +6,8 @@
 
 namespace bulkhead::model {
 
-base::Result<std::unique_ptr<Decoder>> Transformer::create(ModelFacts facts, DenseConfig config,
-                                                           DenseWeights weights,
+base::Result<std::unique_ptr<Decoder>> Transformer::create(ModelFacts facts, ModelConfig config,
+                                                           ModelWeights weights,
                                                            const kernels::KernelSet& kernels,
                                                            device::ThreadPool& pool,
                                                            StepLimits limits) {
@@ -19,7 +19,7 @@ base::Result<std::unique_ptr<Decoder>> Transformer::create(ModelFacts facts, Den
   return std::unique_ptr<Decoder>(std::move(out));
 }
 
-Transformer::Transformer(ModelFacts facts, DenseConfig config, DenseWeights weights,
+Transformer::Transformer(ModelFacts facts, ModelConfig config, ModelWeights weights,
                          const kernels::KernelSet& kernels, device::ThreadPool& pool,
                          StepLimits limits)
     : facts_(std::move(facts)),

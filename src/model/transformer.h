@@ -11,19 +11,19 @@
 #include "device/thread_pool.h"
 #include "kernels/kernel_set.h"
 #include "model/decoder.h"
-#include "model/dense_config.h"
-#include "model/dense_weights.h"
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/step.h"
+#include "model/model_config.h"
+#include "model/model_weights.h"
 
 namespace bulkhead::model {
 
 class Transformer final : public Decoder {
  public:
   // Errors: kResourceExhausted when the step buffers do not fit.
-  static base::Result<std::unique_ptr<Decoder>> create(ModelFacts facts, DenseConfig config,
-                                                       DenseWeights weights,
+  static base::Result<std::unique_ptr<Decoder>> create(ModelFacts facts, ModelConfig config,
+                                                       ModelWeights weights,
                                                        const kernels::KernelSet& kernels,
                                                        device::ThreadPool& pool, StepLimits limits);
 
@@ -46,7 +46,7 @@ class Transformer final : public Decoder {
     kernels::AttentionSlice* slices = nullptr;  // [slices_max]
   };
 
-  Transformer(ModelFacts facts, DenseConfig config, DenseWeights weights,
+  Transformer(ModelFacts facts, ModelConfig config, ModelWeights weights,
               const kernels::KernelSet& kernels, device::ThreadPool& pool, StepLimits limits);
   void place_buffers(ArenaCursor& memory);
   base::Status allocate_buffers();
@@ -59,8 +59,8 @@ class Transformer final : public Decoder {
   void head(std::span<float> logits);
 
   const ModelFacts facts_;
-  const DenseConfig config_;
-  const DenseWeights weights_;
+  const ModelConfig config_;
+  const ModelWeights weights_;
   const Machine machine_;
   const StepLimits limits_;
   const std::unique_ptr<Attention> attention_;

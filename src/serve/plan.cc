@@ -111,7 +111,7 @@ base::Status choose_context(const ModelOptions& options, int32_t model_context, 
 
 }  // namespace
 
-base::Result<Plan> make_plan(const ModelOptions& options, const model::DenseConfig& config,
+base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConfig& config,
                              uint64_t weight_bytes, const device::CpuFacts& cpu) {
   Plan plan;
   BH_TRY(choose_isa(options, cpu, plan));

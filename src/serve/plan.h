@@ -36,7 +36,7 @@ struct Plan {
 };
 
 // Errors: kInvalidArgument or kResourceExhausted naming the option and the value that would work.
-base::Result<Plan> make_plan(const ModelOptions& options, const model::DenseConfig& config,
+base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConfig& config,
                              uint64_t weight_bytes, const device::CpuFacts& cpu);
 base::Result<Plan> make_plan(const ModelOptions& options, const model::Checkpoint& checkpoint,
                              const device::CpuFacts& cpu);

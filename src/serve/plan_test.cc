@@ -17,8 +17,8 @@ device::CpuFacts machine() {
 }
 
 // SmolLM2-135M: 30 layers, 3 kv heads of 64: 22.5 KiB a token.
-model::DenseConfig smollm2() {
-  model::DenseConfig config;
+model::ModelConfig smollm2() {
+  model::ModelConfig config;
   config.layers = 30;
   config.kv_heads = 3;
   config.head_dim = 64;

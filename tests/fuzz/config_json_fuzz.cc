@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/dense_tensors.h"
+#include "model/model_tensors.h"
 #include "model/side_files.h"
 
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "model/block_formats.h"
-#include "model/dense_tensors.h"
 #include "model/families/family.h"
 #include "model/gguf.h"
 #include "model/gguf_text.h"
+#include "model/model_tensors.h"
 
 namespace {
 

@@ -10,61 +10,29 @@ model.
 
 import argparse
 import pathlib
+import sys
 
 import gguf
 import numpy as np
 
-
-def byte_alphabet():
-    """The printable stand-in of every byte, as byte-level BPE vocabularies spell them."""
-    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    spelled, extra = {}, 0
-    for byte in range(256):
-        if byte in plain:
-            spelled[byte] = chr(byte)
-        else:
-            spelled[byte] = chr(256 + extra)
-            extra += 1
-    return spelled
-
-
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + "
-            "message['content'] + '<|im_end|>\n' }}{% endfor %}"
-            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
-
-
-def vocabulary(size):
-    """Byte tokens, then pairs of printable characters and pairs of those, with their merges."""
-    alphabet = byte_alphabet()
-    tokens = [alphabet[byte] for byte in range(256)]
-    merges = []
-    letters = [alphabet[byte] for byte in range(0x20, 0x7F)]
-    pairs = [left + right for left in letters for right in letters]
-    wanted = size - len(tokens) - len(SPECIAL)
-    for pair in pairs[:wanted]:
-        tokens.append(pair)
-        merges.append(f"{pair[0]} {pair[1]}")
-    lefts = iter((left, right) for left in pairs for right in pairs)
-    while len(tokens) < size - len(SPECIAL):
-        left, right = next(lefts)
-        tokens.append(left + right)
-        merges.append(f"{left} {right}")
-    types = [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(SPECIAL)
-    return tokens + list(SPECIAL), types, merges
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "checkpoints"))
+import vocabulary  # noqa: E402
 
 
 def write_vocabulary(writer, size):
-    tokens, types, merges = vocabulary(size)
+    words, merges = vocabulary.tokens_and_merges(size)
+    tokens = words + list(vocabulary.SPECIAL)
+    types = ([gguf.TokenType.NORMAL] * len(words) +
+             [gguf.TokenType.CONTROL] * len(vocabulary.SPECIAL))
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(tokens)
     writer.add_token_types(types)
-    writer.add_token_merges(merges)
+    writer.add_token_merges([f"{left} {right}" for left, right in merges])
     writer.add_bos_token_id(len(tokens) - 3)
     writer.add_eos_token_id(len(tokens) - 1)
     writer.add_add_bos_token(False)
-    writer.add_chat_template(TEMPLATE)
+    writer.add_chat_template(vocabulary.TEMPLATE)
 
 
 def write_shape(writer, shape):

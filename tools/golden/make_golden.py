@@ -93,7 +93,8 @@ MODELS = [
 
 
 EXPERTS = {name: dict(experts_implementation="eager")
-           for name in ("Qwen3Moe", "Glm4Moe", "DeepseekV3", "DeepseekV32", "GlmMoeDsa", "Kimi_K25")}
+           for name in ("Qwen3Moe", "Glm4Moe", "DeepseekV3", "DeepseekV32", "GlmMoeDsa",
+                        "Kimi_K25")}
 
 
 def representable(tensor):

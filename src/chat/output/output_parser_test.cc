@@ -225,7 +225,7 @@ TEST(GlmCalls, AreReadWithAndWithoutLineBreaks) {
 
 // C120
 TEST(GlmCalls, HaveValuesOfTheTypesOfTheSchema) {
-  const auto call = [](std::string key, std::string value) {
+  const auto call = [](const std::string& key, const std::string& value) {
     return "<tool_call>f<arg_key>" + key + "</arg_key><arg_value>" + value +
            "</arg_value></tool_call>";
   };
@@ -332,7 +332,9 @@ TEST(DeepSeekCalls, AreReadInTheirThreeForms) {
 }
 
 TEST(HermesCalls, LeaveAsTheyWereWritten) {
-  const auto call = [](std::string json) { return "<tool_call>\n" + json + "\n</tool_call>"; };
+  const auto call = [](const std::string& json) {
+    return "<tool_call>\n" + json + "\n</tool_call>";
+  };
   expect_rows(
       options_of(ToolFormat::kHermes),
       {{call(R"({"name": "f", "arguments": {"a": "x", "n": [1, 2.50]}})"),

@@ -12,7 +12,6 @@ namespace {
 
 using testing::expect_same_under_cuts;
 using testing::fold;
-using testing::Folded;
 using testing::Stretch;
 using testing::tokenised;
 using testing::with_tokens;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <memory>
+#include <numeric>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -196,12 +197,11 @@ inline void expect_same_under_cuts(const OutputParserOptions& options,
     }
     return true;
   };
-  std::vector<size_t> all;
-  all.reserve(length);
   for (size_t i = 1; i < length; ++i) {
-    all.push_back(i);
     if (!check({i})) return;
   }
+  std::vector<size_t> all(length);
+  std::iota(all.begin(), all.end(), size_t{0});
   if (!check(all)) return;
   if (length <= three_max) {
     for (size_t i = 1; i < length; ++i) {

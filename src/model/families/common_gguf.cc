@@ -70,7 +70,7 @@ class ArchitectureFields final : public Fields {
   const std::string prefix_;
 };
 
-base::Status read_rope(const ArchitectureFields& fields, const DenseConfig& config,
+base::Status read_rope(const ArchitectureFields& fields, const ModelConfig& config,
                        RopeConfig& rope) {
   BH_ASSIGN(const int32_t rotated,
             fields.dimension_or("rope.dimension_count", kHeadDimMax, config.head_dim));
@@ -98,7 +98,7 @@ base::Status read_rope(const ArchitectureFields& fields, const DenseConfig& conf
   return {};
 }
 
-base::Status read_heads(const ArchitectureFields& fields, DenseConfig& out) {
+base::Status read_heads(const ArchitectureFields& fields, ModelConfig& out) {
   BH_ASSIGN(out.heads, fields.dimension("attention.head_count", kHeadsMax));
   BH_ASSIGN(out.kv_heads, fields.dimension_or("attention.head_count_kv", kHeadsMax, out.heads));
   if (out.heads % out.kv_heads != 0) {
@@ -125,10 +125,10 @@ base::Status read_heads(const ArchitectureFields& fields, DenseConfig& out) {
 
 }  // namespace
 
-base::Result<DenseConfig> read_gguf_config(std::string_view family, const GgufFile& file) {
+base::Result<ModelConfig> read_gguf_config(std::string_view family, const GgufFile& file) {
   const ArchitectureFields fields(file.metadata, family);
   BH_TRY(fields.refuse_unknown());
-  DenseConfig out;
+  ModelConfig out;
   out.family = family;
   BH_ASSIGN(out.layers, fields.dimension("block_count", kLayersMax));
   BH_ASSIGN(out.hidden, fields.dimension("embedding_length", kWidthMax));

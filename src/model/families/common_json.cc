@@ -72,7 +72,7 @@ base::Status read_scaling(const JsonFields& fields, int32_t context, RopeConfig&
 }
 
 // How many of head_dim dimensions are turned; the setting stands beside rope_theta in either form.
-base::Status read_rotary_dim(const JsonFields& config, double fallback, DenseConfig& out) {
+base::Status read_rotary_dim(const JsonFields& config, double fallback, ModelConfig& out) {
   BH_ASSIGN(double part, config.number_or("partial_rotary_factor", {0.0, 1.0}, fallback));
   BH_ASSIGN(const auto parameters, config.object("rope_parameters"));
   if (parameters) {
@@ -114,8 +114,8 @@ base::Status refuse_unsupported(const JsonFields& config) {
   if (!layer_types->is_array()) return config.refuse("layer_types", "must be an array");
   for (const boost::json::value& type : layer_types->get_array()) {
     // The sparse kind is described by settings of its own, which its families read.
-    if (!type.is_string() || (type.get_string() != "full_attention" &&
-                              type.get_string() != "indexed_attention")) {
+    if (!type.is_string() ||
+        (type.get_string() != "full_attention" && type.get_string() != "indexed_attention")) {
       return config.unsupported("layer_types", "only \"full_attention\" layers are supported");
     }
   }
@@ -124,9 +124,9 @@ base::Status refuse_unsupported(const JsonFields& config) {
 
 }  // namespace
 
-base::Result<DenseConfig> read_json_base(std::string_view family, const JsonFields& config) {
+base::Result<ModelConfig> read_json_base(std::string_view family, const JsonFields& config) {
   BH_TRY(refuse_unsupported(config));
-  DenseConfig out;
+  ModelConfig out;
   out.family = family;
   BH_ASSIGN(out.layers, config.dimension("num_hidden_layers", kLayersMax));
   BH_ASSIGN(out.hidden, config.dimension("hidden_size", kWidthMax));
@@ -142,9 +142,9 @@ base::Result<DenseConfig> read_json_base(std::string_view family, const JsonFiel
   return out;
 }
 
-base::Result<DenseConfig> read_json_config(std::string_view family, const JsonFields& config,
+base::Result<ModelConfig> read_json_config(std::string_view family, const JsonFields& config,
                                            JsonDefaults defaults) {
-  BH_ASSIGN(DenseConfig out, read_json_base(family, config));
+  BH_ASSIGN(ModelConfig out, read_json_base(family, config));
   BH_ASSIGN(out.kv_heads, config.dimension_or("num_key_value_heads", kHeadsMax, out.heads));
   if (out.heads % out.kv_heads != 0) {
     return config.refuse(

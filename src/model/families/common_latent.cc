@@ -35,9 +35,9 @@ base::Status read_dimensions(const JsonFields& config, MlaConfig& mla) {
 
 }  // namespace
 
-base::Result<DenseConfig> read_json_latent(std::string_view family, const JsonFields& config,
+base::Result<ModelConfig> read_json_latent(std::string_view family, const JsonFields& config,
                                            LatentDefaults defaults) {
-  BH_ASSIGN(DenseConfig out, read_json_base(family, config));
+  BH_ASSIGN(ModelConfig out, read_json_base(family, config));
   BH_TRY(refuse_bias(config));
   MlaConfig& mla = out.mla;
   BH_TRY(read_dimensions(config, mla));
@@ -52,7 +52,7 @@ base::Result<DenseConfig> read_json_latent(std::string_view family, const JsonFi
   return out;
 }
 
-base::Status read_json_indexer(const JsonFields& config, DenseConfig& out) {
+base::Status read_json_indexer(const JsonFields& config, ModelConfig& out) {
   IndexerConfig& indexer = out.indexer;
   BH_ASSIGN(indexer.heads, config.dimension("index_n_heads", kHeadsMax));
   BH_ASSIGN(indexer.head_dim, config.dimension("index_head_dim", kHeadDimMax));

@@ -27,7 +27,7 @@ base::Status read_groups(const JsonFields& config, MoeConfig& moe) {
 }
 
 // mlp_layer_types: "dense" or "sparse" for every layer.
-base::Status read_layer_types(const JsonFields& config, DenseConfig& out) {
+base::Status read_layer_types(const JsonFields& config, ModelConfig& out) {
   const boost::json::value* types = config.value("mlp_layer_types");
   if (types == nullptr) return {};
   if (!types->is_array() || types->get_array().size() != static_cast<size_t>(out.layers)) {
@@ -46,7 +46,7 @@ base::Status read_layer_types(const JsonFields& config, DenseConfig& out) {
 }  // namespace
 
 base::Status read_json_moe(const JsonFields& config, std::span<const std::string_view> names,
-                           DenseConfig& out) {
+                           ModelConfig& out) {
   MoeConfig& moe = out.moe;
   const auto present = std::find_if(names.begin(), names.end(),
                                     [&](std::string_view name) { return config.has(name); });
@@ -63,7 +63,7 @@ base::Status read_json_moe(const JsonFields& config, std::span<const std::string
 }
 
 base::Status read_json_sigmoid_moe(const JsonFields& config, int32_t dense_default, bool by_type,
-                                   DenseConfig& out) {
+                                   ModelConfig& out) {
   constexpr std::array<std::string_view, 2> kExperts = {"n_routed_experts", "num_local_experts"};
   BH_TRY(read_json_moe(config, kExperts, out));
   MoeConfig& moe = out.moe;

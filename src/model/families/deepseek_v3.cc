@@ -7,11 +7,11 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> deepseek_from_json(const JsonFields& config) {
+base::Result<ModelConfig> deepseek_from_json(const JsonFields& config) {
   return read_json_latent("deepseek_v3", config, {.may_pair_halves = true});
 }
 
-base::Result<DenseConfig> kimi_from_json(const JsonFields& config) {
+base::Result<ModelConfig> kimi_from_json(const JsonFields& config) {
   return read_json_latent("kimi_k2", config, {.may_pair_halves = true});
 }
 

@@ -7,8 +7,8 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
-  BH_ASSIGN(DenseConfig out, read_json_latent("deepseek_v32", config, {.mlp_layer_types = true}));
+base::Result<ModelConfig> from_json(const JsonFields& config) {
+  BH_ASSIGN(ModelConfig out, read_json_latent("deepseek_v32", config, {.mlp_layer_types = true}));
   BH_TRY(read_json_indexer(config, out));
   return out;
 }

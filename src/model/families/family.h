@@ -1,7 +1,7 @@
-// A model family: how one kind of checkpoint's configuration becomes a DenseConfig.
+// A model family: how one kind of checkpoint's configuration becomes a ModelConfig.
 //
 // Threads: pure functions.
-// Invariants: a DenseConfig that a family returns keeps dense_config.h's invariants; a setting that
+// Invariants: a ModelConfig that a family returns keeps model_config.h's invariants; a setting that
 // changes the numbers and that Bulkhead does not compute is an error, never a default.
 //
 // A further dense family is one file with its two mappings, one declaration here and one entry in
@@ -13,16 +13,16 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/dense_config.h"
 #include "model/fields.h"
 #include "model/gguf.h"
+#include "model/model_config.h"
 
 namespace bulkhead::model {
 
 struct Family {
   std::string_view name;  // config.json's model_type and GGUF's general.architecture
-  base::Result<DenseConfig> (*from_json)(const JsonFields& config);
-  base::Result<DenseConfig> (*from_gguf)(const GgufFile& file);  // null: not read from GGUF
+  base::Result<ModelConfig> (*from_json)(const JsonFields& config);
+  base::Result<ModelConfig> (*from_gguf)(const GgufFile& file);  // null: not read from GGUF
 };
 
 extern const Family kLlama;

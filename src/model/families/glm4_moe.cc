@@ -7,8 +7,8 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
-  BH_ASSIGN(DenseConfig out, read_json_config("glm4_moe", config, {.rotary_part = 0.5}));
+base::Result<ModelConfig> from_json(const JsonFields& config) {
+  BH_ASSIGN(ModelConfig out, read_json_config("glm4_moe", config, {.rotary_part = 0.5}));
   BH_ASSIGN(out.qkv_bias, config.flag_or("attention_bias", false));
   BH_ASSIGN(out.qk_norm, config.flag_or("use_qk_norm", false));
   BH_TRY(read_json_sigmoid_moe(config, 1, false, out));

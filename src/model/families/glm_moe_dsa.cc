@@ -20,7 +20,7 @@ base::Result<uint8_t> read_kind(const JsonFields& config, std::string_view key,
 }
 
 // A list of "full" and "shared", or one string of F and S.
-base::Status read_kinds(const JsonFields& config, std::string_view key, DenseConfig& out) {
+base::Status read_kinds(const JsonFields& config, std::string_view key, ModelConfig& out) {
   const boost::json::value& value = *config.value(key);
   std::vector<uint8_t>& full = out.indexer.full_layers;
   const size_t count = value.is_string()  ? value.get_string().size()
@@ -42,7 +42,7 @@ base::Status read_kinds(const JsonFields& config, std::string_view key, DenseCon
 }
 
 // Every freq-th layer from `offset` - 1 on, and all before.
-base::Status read_frequency(const JsonFields& config, DenseConfig& out) {
+base::Status read_frequency(const JsonFields& config, ModelConfig& out) {
   BH_ASSIGN(const int32_t every, config.dimension_or("index_topk_freq", kLayersMax, 1));
   BH_ASSIGN(const int32_t offset, config.count_or("index_skip_topk_offset", kLayersMax, 2));
   for (int32_t layer = 0; layer < out.layers; ++layer) {
@@ -52,7 +52,7 @@ base::Status read_frequency(const JsonFields& config, DenseConfig& out) {
   return {};
 }
 
-base::Status read_full_layers(const JsonFields& config, DenseConfig& out) {
+base::Status read_full_layers(const JsonFields& config, ModelConfig& out) {
   if (config.value("indexer_types") != nullptr) {
     BH_TRY(read_kinds(config, "indexer_types", out));
   } else if (config.value("index_topk_pattern") != nullptr) {
@@ -64,8 +64,8 @@ base::Status read_full_layers(const JsonFields& config, DenseConfig& out) {
   return config.refuse("indexer_types", "the first layer has no choice to share");
 }
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
-  BH_ASSIGN(DenseConfig out, read_json_latent("glm_moe_dsa", config, {.mlp_layer_types = true}));
+base::Result<ModelConfig> from_json(const JsonFields& config) {
+  BH_ASSIGN(ModelConfig out, read_json_latent("glm_moe_dsa", config, {.mlp_layer_types = true}));
   BH_TRY(read_json_indexer(config, out));
   out.indexer.interleaved = true;
   BH_TRY(read_full_layers(config, out));

@@ -9,7 +9,7 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
+base::Result<ModelConfig> from_json(const JsonFields& config) {
   BH_ASSIGN(const auto text, config.object("text_config"));
   if (!text) return config.refuse("text_config", "missing: it describes the language model");
   BH_ASSIGN(const std::string type, text->text_or("model_type", "kimi_k2"));
@@ -18,7 +18,7 @@ base::Result<DenseConfig> from_json(const JsonFields& config) {
                                                        "deepseek_v3 are",
                                                        type.substr(0, 64)));
   }
-  BH_ASSIGN(DenseConfig out, read_json_latent("kimi_k25", *text, {.may_pair_halves = true}));
+  BH_ASSIGN(ModelConfig out, read_json_latent("kimi_k25", *text, {.may_pair_halves = true}));
   // The flag stands outside, and there its absence means that the tables are tied.
   BH_ASSIGN(const bool tied, config.flag_or("tie_word_embeddings", true));
   out.tie = tied ? TieRule::kTied : TieRule::kUntied;

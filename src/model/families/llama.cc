@@ -6,8 +6,8 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
-  BH_ASSIGN(DenseConfig out, read_json_config("llama", config, {}));
+base::Result<ModelConfig> from_json(const JsonFields& config) {
+  BH_ASSIGN(ModelConfig out, read_json_config("llama", config, {}));
   if (config.has("sliding_window")) {
     return config.unsupported("sliding_window", "only null is supported");
   }
@@ -17,8 +17,8 @@ base::Result<DenseConfig> from_json(const JsonFields& config) {
   return out;
 }
 
-base::Result<DenseConfig> from_gguf(const GgufFile& file) {
-  BH_ASSIGN(DenseConfig out, read_gguf_config("llama", file));
+base::Result<ModelConfig> from_gguf(const GgufFile& file) {
+  BH_ASSIGN(ModelConfig out, read_gguf_config("llama", file));
   // GGUF has no key for biases; whoever has them has them in every layer.
   out.qkv_bias = file.has_tensor("blk.0.attn_q.bias");
   out.o_bias = file.has_tensor("blk.0.attn_output.bias");

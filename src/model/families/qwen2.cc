@@ -6,14 +6,14 @@
 namespace bulkhead::model {
 namespace {
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
-  BH_ASSIGN(DenseConfig out, read_json_config("qwen2", config, {}));
+base::Result<ModelConfig> from_json(const JsonFields& config) {
+  BH_ASSIGN(ModelConfig out, read_json_config("qwen2", config, {}));
   out.qkv_bias = true;
   return out;
 }
 
-base::Result<DenseConfig> from_gguf(const GgufFile& file) {
-  BH_ASSIGN(DenseConfig out, read_gguf_config("qwen2", file));
+base::Result<ModelConfig> from_gguf(const GgufFile& file) {
+  BH_ASSIGN(ModelConfig out, read_gguf_config("qwen2", file));
   out.qkv_bias = true;
   return out;
 }

@@ -9,7 +9,7 @@ namespace bulkhead::model {
 namespace {
 
 // A layer has experts unless mlp_only_layers names it or decoder_sparse_step passes it by.
-base::Status read_sparse_layers(const JsonFields& config, DenseConfig& out) {
+base::Status read_sparse_layers(const JsonFields& config, ModelConfig& out) {
   BH_ASSIGN(const int32_t step, config.dimension_or("decoder_sparse_step", kLayersMax, 1));
   for (int32_t layer = 0; layer < out.layers; ++layer) {
     out.moe.sparse_layers[static_cast<size_t>(layer)] = (layer + 1) % step == 0 ? 1 : 0;
@@ -27,9 +27,9 @@ base::Status read_sparse_layers(const JsonFields& config, DenseConfig& out) {
   return {};
 }
 
-base::Result<DenseConfig> from_json(const JsonFields& config) {
+base::Result<ModelConfig> from_json(const JsonFields& config) {
   constexpr std::array<std::string_view, 2> kExperts = {"num_experts", "num_local_experts"};
-  BH_ASSIGN(DenseConfig out, read_json_config("qwen3_moe", config, {.head_dim = 128}));
+  BH_ASSIGN(ModelConfig out, read_json_config("qwen3_moe", config, {.head_dim = 128}));
   BH_ASSIGN(out.qkv_bias, config.flag_or("attention_bias", false));
   out.o_bias = out.qkv_bias;
   out.qk_norm = true;

@@ -8,10 +8,10 @@
 #include <boost/json/object.hpp>
 #include <cstring>
 
-#include "model/dense_tensors.h"
-#include "model/dense_weights.h"
 #include "model/fields.h"
 #include "model/formats/fold.h"
+#include "model/model_tensors.h"
+#include "model/model_weights.h"
 #include "model/safetensors.h"
 #include "model/testing/files.h"
 
@@ -173,7 +173,7 @@ std::vector<std::byte> loaded_weights(const std::filesystem::path& directory) {
   const auto match = match_tensors(*checkpoint);
   EXPECT_TRUE(match.ok()) << match.error().message;
   device::ThreadPool pool({.threads = 2});
-  const auto weights = load_dense_weights(*checkpoint, *match, pool, {});
+  const auto weights = load_weights(*checkpoint, *match, pool, {});
   EXPECT_TRUE(weights.ok()) << weights.error().message;
   const std::byte* begin = weights->arena.data();
   return {begin, begin + weights->arena.size()};

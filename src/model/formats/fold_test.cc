@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "model/checkpoint.h"
-#include "model/dense_tensors.h"
 #include "model/loader.h"
+#include "model/model_tensors.h"
 #include "model/safetensors.h"
 #include "model/testing/files.h"
 

@@ -8,9 +8,9 @@
 
 #include "kv/layout.h"
 #include "model/arena.h"
-#include "model/dense_config.h"
-#include "model/dense_weights.h"
 #include "model/layers/step.h"
+#include "model/model_config.h"
+#include "model/model_weights.h"
 
 namespace bulkhead::model {
 
@@ -25,9 +25,9 @@ class Attention {
 };
 
 // The kind that `config` describes. All arguments outlive the result.
-std::unique_ptr<Attention> make_gqa_attention(const DenseConfig& config,
-                                              const DenseWeights& weights, const Machine& machine);
-std::unique_ptr<Attention> make_mla_attention(const DenseConfig& config,
-                                              const DenseWeights& weights, const Machine& machine);
+std::unique_ptr<Attention> make_gqa_attention(const ModelConfig& config,
+                                              const ModelWeights& weights, const Machine& machine);
+std::unique_ptr<Attention> make_mla_attention(const ModelConfig& config,
+                                              const ModelWeights& weights, const Machine& machine);
 
 }  // namespace bulkhead::model

@@ -8,7 +8,7 @@
 
 namespace bulkhead::model {
 
-FeedForward::FeedForward(const DenseConfig& config, const DenseWeights& weights,
+FeedForward::FeedForward(const ModelConfig& config, const ModelWeights& weights,
                          const Machine& machine)
     : config_(config), weights_(weights), machine_(machine) {}
 

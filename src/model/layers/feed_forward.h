@@ -5,16 +5,16 @@
 #pragma once
 
 #include "model/arena.h"
-#include "model/dense_config.h"
-#include "model/dense_weights.h"
 #include "model/layers/step.h"
+#include "model/model_config.h"
+#include "model/model_weights.h"
 
 namespace bulkhead::model {
 
 class FeedForward {
  public:
   // All arguments outlive this.
-  FeedForward(const DenseConfig& config, const DenseWeights& weights, const Machine& machine);
+  FeedForward(const ModelConfig& config, const ModelWeights& weights, const Machine& machine);
 
   // Takes its buffers for `rows_max` rows; called twice, to measure and to place.
   void place(ArenaCursor& memory, int64_t rows_max);
@@ -31,8 +31,8 @@ class FeedForward {
   void multiply_experts(const MoeWeights& moe, int64_t entries);
   void sum_experts(int64_t rows);
 
-  const DenseConfig& config_;
-  const DenseWeights& weights_;
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
   const Machine& machine_;
   float* gate_up_ = nullptr;  // [rows][twice the widest network], or [entries][2 * expert's width]
   // Of experts. An entry is a row and one of its experts; entries lie expert by expert, rows

@@ -9,7 +9,7 @@ namespace {
 
 class GqaAttention final : public Attention {
  public:
-  GqaAttention(const DenseConfig& config, const DenseWeights& weights, const Machine& machine)
+  GqaAttention(const ModelConfig& config, const ModelWeights& weights, const Machine& machine)
       : config_(config),
         weights_(weights),
         machine_(machine),
@@ -112,8 +112,8 @@ class GqaAttention final : public Attention {
                                machine_.pool);
   }
 
-  const DenseConfig& config_;
-  const DenseWeights& weights_;
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
   const Machine& machine_;
   const float softmax_scale_;
   float* qkv_ = nullptr;  // [rows][qkv_width]: q heads, k heads, v heads
@@ -122,8 +122,8 @@ class GqaAttention final : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_gqa_attention(const DenseConfig& config,
-                                              const DenseWeights& weights, const Machine& machine) {
+std::unique_ptr<Attention> make_gqa_attention(const ModelConfig& config,
+                                              const ModelWeights& weights, const Machine& machine) {
   return std::make_unique<GqaAttention>(config, weights, machine);
 }
 

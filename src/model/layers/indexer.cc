@@ -11,7 +11,7 @@ constexpr float kNormEps = 1e-6f;  // fixed, whatever the model's own norms use
 
 }  // namespace
 
-Indexer::Indexer(const DenseConfig& config, const DenseWeights& weights, const Machine& machine)
+Indexer::Indexer(const ModelConfig& config, const ModelWeights& weights, const Machine& machine)
     : config_(config), weights_(weights), machine_(machine) {
   int32_t before = 0;
   for (const uint8_t full : config.indexer.full_layers) {

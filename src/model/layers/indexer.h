@@ -8,16 +8,16 @@
 
 #include "kv/layout.h"
 #include "model/arena.h"
-#include "model/dense_config.h"
-#include "model/dense_weights.h"
 #include "model/layers/step.h"
+#include "model/model_config.h"
+#include "model/model_weights.h"
 
 namespace bulkhead::model {
 
 class Indexer {
  public:
   // All arguments outlive this.
-  Indexer(const DenseConfig& config, const DenseWeights& weights, const Machine& machine);
+  Indexer(const ModelConfig& config, const ModelWeights& weights, const Machine& machine);
 
   struct Rows {
     const float* x = nullptr;  // [step.rows][stride]
@@ -39,8 +39,8 @@ class Indexer {
   void project(const IndexerWeights& weights, const Step& step, Rows queries, const float* normed);
   void rotate(const Step& step, float* x, int32_t heads);
 
-  const DenseConfig& config_;
-  const DenseWeights& weights_;
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
   const Machine& machine_;
   std::vector<int32_t> places_;  // [layers]: how many indexers lie before
   bool selects_ = false;

@@ -19,7 +19,7 @@ constexpr int64_t kBlockRows = 32;
 
 class MlaAttention final : public Attention {
  public:
-  MlaAttention(const DenseConfig& config, const DenseWeights& weights, const Machine& machine)
+  MlaAttention(const ModelConfig& config, const ModelWeights& weights, const Machine& machine)
       : config_(config),
         mla_(config.mla),
         weights_(weights),
@@ -186,9 +186,9 @@ class MlaAttention final : public Attention {
     return count;
   }
 
-  const DenseConfig& config_;
+  const ModelConfig& config_;
   const MlaConfig& mla_;
-  const DenseWeights& weights_;
+  const ModelWeights& weights_;
   const Machine& machine_;
   Indexer indexer_;
   float* down_ = nullptr;                      // [rows][q_rank + latent + rope]
@@ -202,8 +202,8 @@ class MlaAttention final : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_mla_attention(const DenseConfig& config,
-                                              const DenseWeights& weights, const Machine& machine) {
+std::unique_ptr<Attention> make_mla_attention(const ModelConfig& config,
+                                              const ModelWeights& weights, const Machine& machine) {
   return std::make_unique<MlaAttention>(config, weights, machine);
 }
 

@@ -1,4 +1,4 @@
-#include "model/dense_weights.h"
+#include "model/model_weights.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ MlpWeights place_mlp(int64_t hidden, int64_t inner, ArenaCursor& arena) {
   return {.gate_up = arena.packed(2 * inner, hidden), .down = arena.packed(hidden, inner)};
 }
 
-MoeWeights place_moe(const DenseConfig& config, ArenaCursor& arena) {
+MoeWeights place_moe(const ModelConfig& config, ArenaCursor& arena) {
   const int64_t hidden = config.hidden;
   MoeWeights moe;
   moe.router = arena.take<float>(int64_t{config.moe.experts} * hidden);
@@ -27,7 +27,7 @@ MoeWeights place_moe(const DenseConfig& config, ArenaCursor& arena) {
   return moe;
 }
 
-GqaWeights place_gqa(const DenseConfig& config, ArenaCursor& arena) {
+GqaWeights place_gqa(const ModelConfig& config, ArenaCursor& arena) {
   GqaWeights out;
   out.qkv = arena.packed(config.qkv_width(), config.hidden);
   if (config.qkv_bias) out.qkv_bias = arena.take<float>(config.qkv_width());
@@ -40,7 +40,7 @@ GqaWeights place_gqa(const DenseConfig& config, ArenaCursor& arena) {
   return out;
 }
 
-MlaWeights place_mla(const DenseConfig& config, ArenaCursor& arena) {
+MlaWeights place_mla(const ModelConfig& config, ArenaCursor& arena) {
   const MlaConfig& mla = config.mla;
   const int64_t heads = config.heads;
   MlaWeights out;
@@ -56,7 +56,7 @@ MlaWeights place_mla(const DenseConfig& config, ArenaCursor& arena) {
   return out;
 }
 
-IndexerWeights place_indexer(const DenseConfig& config, ArenaCursor& arena) {
+IndexerWeights place_indexer(const ModelConfig& config, ArenaCursor& arena) {
   const IndexerConfig& indexer = config.indexer;
   IndexerWeights out;
   out.q = arena.packed(int64_t{indexer.heads} * indexer.head_dim, config.mla.q_rank);
@@ -67,7 +67,7 @@ IndexerWeights place_indexer(const DenseConfig& config, ArenaCursor& arena) {
   return out;
 }
 
-LayerWeights place_layer(const DenseConfig& config, int32_t index, ArenaCursor& arena) {
+LayerWeights place_layer(const ModelConfig& config, int32_t index, ArenaCursor& arena) {
   LayerWeights layer;
   layer.attention_norm = arena.take<float>(config.hidden);
   if (config.is_latent()) {
@@ -87,7 +87,7 @@ LayerWeights place_layer(const DenseConfig& config, int32_t index, ArenaCursor& 
   return layer;
 }
 
-void place_weights(const DenseConfig& config, bool tied, ArenaCursor& arena, DenseWeights& out) {
+void place_weights(const ModelConfig& config, bool tied, ArenaCursor& arena, ModelWeights& out) {
   for (int32_t i = 0; i < config.layers; ++i) out.layers.push_back(place_layer(config, i, arena));
   out.final_norm = arena.take<float>(config.hidden);
   if (!tied) out.embedding = arena.take<quant::Bf16>(int64_t{config.vocabulary} * config.hidden);
@@ -98,7 +98,7 @@ void place_weights(const DenseConfig& config, bool tied, ArenaCursor& arena, Den
 class Filler {
  public:
   Filler(const Checkpoint& checkpoint, const TensorMatch& match, device::ThreadPool& pool,
-         DenseWeights& out)
+         ModelWeights& out)
       : config_(checkpoint.config()),
         tied_(match.tied),
         out_(out),
@@ -284,27 +284,26 @@ class Filler {
     return {};
   }
 
-  const DenseConfig& config_;
+  const ModelConfig& config_;
   const bool tied_;
-  DenseWeights& out_;
+  ModelWeights& out_;
   TensorConverter converter_;
   LatentRows latent_;
 };
 
 }  // namespace
 
-uint64_t arena_bytes(const DenseConfig& config, const TensorMatch& match) {
-  DenseWeights unused;
+uint64_t arena_bytes(const ModelConfig& config, const TensorMatch& match) {
+  ModelWeights unused;
   ArenaCursor measure(nullptr);
   place_weights(config, match.tied, measure, unused);
   return measure.used();
 }
 
-base::Result<DenseWeights> load_dense_weights(const Checkpoint& checkpoint,
-                                              const TensorMatch& match, device::ThreadPool& pool,
-                                              const ProgressFn& progress) {
-  const DenseConfig& config = checkpoint.config();
-  DenseWeights out;
+base::Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const TensorMatch& match,
+                                        device::ThreadPool& pool, const ProgressFn& progress) {
+  const ModelConfig& config = checkpoint.config();
+  ModelWeights out;
   BH_ASSIGN(out.arena, device::Buffer::allocate(static_cast<size_t>(arena_bytes(config, match))));
   ArenaCursor arena(out.arena.data());
   place_weights(config, match.tied, arena, out);

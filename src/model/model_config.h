@@ -1,5 +1,5 @@
-// What a dense decoder-only model is, whatever file it came from: the one description that the
-// expected tensors, the arena and the forward pass are derived from.
+// What a decoder-only model is, whatever file it came from: the one description that the expected
+// tensors, the arena and the forward pass are derived from.
 //
 // Threads: plain values.
 // Invariants (established by the family that fills it): every dimension is positive and within
@@ -99,7 +99,7 @@ struct IndexerConfig {
   std::vector<uint8_t> full_layers;  // [layers]: 0 where the layer takes the choice of one before
 };
 
-struct DenseConfig {
+struct ModelConfig {
   std::string family;  // "llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "deepseek_v3", ...
   int32_t layers = 0;
   int32_t hidden = 0;
@@ -145,6 +145,6 @@ struct DenseConfig {
 };
 
 // How a cache for this model is laid out.
-kv::PageLayout cache_layout(const DenseConfig& config, int32_t page_tokens);
+kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens);
 
 }  // namespace bulkhead::model

@@ -1,4 +1,4 @@
-#include "model/dense_tensors.h"
+#include "model/model_tensors.h"
 
 #include <fmt/format.h>
 
@@ -97,7 +97,7 @@ class SetBuilder {
   std::vector<ExpectedTensor> set_;
 };
 
-void add_experts(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+void add_experts(const ModelConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
   const int64_t inner = config.moe.intermediate;
   set.add(WeightRole::kRouter, layer, config.moe.experts, hidden);
@@ -113,7 +113,7 @@ void add_experts(const DenseConfig& config, int32_t layer, SetBuilder& set) {
   set.add(WeightRole::kSharedDown, layer, hidden, config.shared_width());
 }
 
-void add_latent_attention(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+void add_latent_attention(const ModelConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
   const int64_t heads = config.heads;
   const MlaConfig& mla = config.mla;
@@ -137,7 +137,7 @@ void add_latent_attention(const DenseConfig& config, int32_t layer, SetBuilder& 
   set.add(WeightRole::kIndexWeights, layer, indexer.heads, hidden);
 }
 
-void add_grouped_attention(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+void add_grouped_attention(const ModelConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
   set.add(WeightRole::kQ, layer, config.q_width(), hidden);
   set.add(WeightRole::kK, layer, config.kv_width(), hidden);
@@ -155,7 +155,7 @@ void add_grouped_attention(const DenseConfig& config, int32_t layer, SetBuilder&
   if (config.o_bias) set.add(WeightRole::kOBias, layer, hidden);
 }
 
-void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
+void add_layer(const ModelConfig& config, int32_t layer, SetBuilder& set) {
   const int64_t hidden = config.hidden;
   const int64_t inner = config.intermediate;
   set.add(WeightRole::kAttentionNorm, layer, hidden);
@@ -178,7 +178,7 @@ void add_layer(const DenseConfig& config, int32_t layer, SetBuilder& set) {
 
 // Whether the tensor belongs to one of the layers for next-token prediction, which the model's own
 // are followed by.
-bool predicts(const DenseConfig& config, std::string_view name) {
+bool predicts(const ModelConfig& config, std::string_view name) {
   const std::string stem = config.name_prefix + "model.layers.";
   if (!name.starts_with(stem)) return false;
   name.remove_prefix(stem.size());
@@ -190,7 +190,7 @@ bool predicts(const DenseConfig& config, std::string_view name) {
 
 // Besides those of other towers and predicted tokens: tables of frequencies that older exporters
 // stored and that follow from the configuration.
-bool is_ignored(const DenseConfig& config, std::string_view name) {
+bool is_ignored(const ModelConfig& config, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq") || predicts(config, name)) return true;
   return std::ranges::any_of(config.ignored_prefixes,
                              [&](const std::string& prefix) { return name.starts_with(prefix); });
@@ -272,7 +272,7 @@ base::Status check_no_leftovers(const Checkpoint& checkpoint,
 
 }  // namespace
 
-std::vector<ExpectedTensor> expected_tensors(const DenseConfig& config, CheckpointFormat format) {
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config, CheckpointFormat format) {
   SetBuilder set(format, config.name_prefix);
   set.add(WeightRole::kEmbedding, -1, config.vocabulary, config.hidden);
   set.add(WeightRole::kHead, -1, config.vocabulary, config.hidden);

@@ -1,4 +1,4 @@
-#include "model/dense_config.h"
+#include "model/model_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +60,7 @@ YarnRamp yarn_ramp(const RopeConfig& rope, int32_t head_dim) {
 
 }  // namespace
 
-kv::PageLayout cache_layout(const DenseConfig& config, int32_t page_tokens) {
+kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens) {
   kv::PageLayout layout;
   layout.page_tokens = page_tokens;
   layout.layers = config.layers;

@@ -1,7 +1,7 @@
 // A dense model's weights as the forward pass reads them: one arena, every matrix in packed order,
 // norms and biases in FP32.
 //
-// Threads: load_dense_weights uses `pool` and calls `progress` on the caller's thread; the result
+// Threads: load_weights uses `pool` and calls `progress` on the caller's thread; the result
 // is immutable. Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q
 // and K rows that RoPE turns are in half-split order whatever the file's was; every value is
 // finite. The embedding is the head matrix when tied and a plain row-major table otherwise.
@@ -14,8 +14,8 @@
 #include "device/thread_pool.h"
 #include "kernels/packed_weights.h"
 #include "model/checkpoint.h"
-#include "model/dense_tensors.h"
 #include "model/loader.h"
+#include "model/model_tensors.h"
 
 namespace bulkhead::model {
 
@@ -73,7 +73,7 @@ struct LayerWeights {
   MoeWeights moe;  // of a sparse layer
 };
 
-struct DenseWeights {
+struct ModelWeights {
   device::Buffer arena;
   std::vector<LayerWeights> layers;
   kernels::PackedWeights head;             // [vocabulary, hidden]
@@ -83,10 +83,9 @@ struct DenseWeights {
 };
 
 // Bytes of the arena.
-uint64_t arena_bytes(const DenseConfig& config, const TensorMatch& match);
+uint64_t arena_bytes(const ModelConfig& config, const TensorMatch& match);
 
-base::Result<DenseWeights> load_dense_weights(const Checkpoint& checkpoint,
-                                              const TensorMatch& match, device::ThreadPool& pool,
-                                              const ProgressFn& progress);
+base::Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const TensorMatch& match,
+                                        device::ThreadPool& pool, const ProgressFn& progress);
 
 }  // namespace bulkhead::model

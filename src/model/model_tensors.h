@@ -1,7 +1,7 @@
 // The exact set of tensors a dense model consists of, by role, in the names of either file format.
 //
 // Threads: pure functions.
-// Invariant: the set is a function of DenseConfig alone; a checkpoint matches when each expected
+// Invariant: the set is a function of ModelConfig alone; a checkpoint matches when each expected
 // tensor is there with its shape and a loadable type and no other tensor is, save those ignored by
 // a stated rule.
 #pragma once
@@ -70,7 +70,7 @@ struct ExpectedTensor {
 };
 
 // All of them, layer by layer, embedding and head (tied or not) included.
-std::vector<ExpectedTensor> expected_tensors(const DenseConfig& config, CheckpointFormat format);
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config, CheckpointFormat format);
 
 // An expected tensor and the one in the file that fills it.
 struct MatchedTensor {
