@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bulkhead beside llama.cpp: same machine, same run, same model file, same requests over HTTP.
 
-    make bench-peer                                  # both models, five rounds, about an hour
+    make bench-peer                                  # all models, five rounds, over an hour
     bulkhead bench peer --rounds 1 --models smollm2     # a quick look
     bulkhead bench peer --isa avx2                      # both held to AVX2, on a newer machine
 
@@ -11,6 +11,7 @@ for alone and together, and those that change are counted; for Bulkhead more tha
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 import pathlib
@@ -32,17 +33,44 @@ CONCURRENCY = (1, 8, 32)
 LIMITS = engines.Limits(threads=2, concurrent_max=max(CONCURRENCY), context_tokens=640)
 
 SMALL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+FOLDER = ROOT / "build" / "bench"
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    title: str
+    vocabulary: int
+    # The GGUF file of llama.cpp's side, ours where we read it too, and (path, command without the
+    # path) for every file that has to be made first.
+    file: pathlib.Path
+    made_by: list
+    ours: pathlib.Path = None
+    speaks: bool = False  # else its answers are noise of near-equal odds
+
+    @property
+    def our_file(self):
+        return self.ours or self.file
+
+
+def _gguf(name):
+    return FOLDER / f"{name}.gguf"
+
+
 MODELS = {
-    # name: (file, vocabulary, the command that makes it)
-    "smollm2": (ROOT / "build/bench/smollm2-bf16.gguf", 49152,
-                ["tools/bench/to_bf16_gguf.py", str(SMALL)]),
-    "llama-2048x16": (ROOT / "build/bench/llama-2048x16.gguf", 32000,
-                      ["tools/bench/make_random_gguf.py"]),
+    "smollm2": Model("SmolLM2-135M-Instruct, BF16", 49152, _gguf("smollm2-bf16"),
+                     [(_gguf("smollm2-bf16"), ["tools/bench/to_bf16_gguf.py", str(SMALL)])],
+                     speaks=True),
+    "llama-2048x16": Model("seeded random Llama, 2048 x 16, 32/8 heads of 64, ff 5632, "
+                           "vocabulary 32000, BF16", 32000, _gguf("llama-2048x16"),
+                           [(_gguf("llama-2048x16"), ["tools/bench/make_random_gguf.py"])]),
+    "mini-K": Model("mini-K, seeded random Kimi: 1.31 billion parameters, 0.23 active, 64 heads over "
+                    "a latent of 512 + 64, 64 experts of which 4, BF16 (safetensors here, the same "
+                    "weights as GGUF there)", 32768, _gguf("mini-K"),
+                    [(FOLDER / "mini-K", ["tools/checkpoints/make_random_checkpoint.py", "mini-K"]),
+                     (_gguf("mini-K"), ["tools/bench/to_deepseek2_gguf.py",
+                                        str(FOLDER / "mini-K")])],
+                    ours=FOLDER / "mini-K"),
 }
-SPEAKING = ("smollm2",)  # its answers are text; random weights write noise of near-equal odds
-TITLES = {"smollm2": "SmolLM2-135M-Instruct, BF16",
-          "llama-2048x16": "seeded random Llama, 2048 x 16, 32/8 heads of 64, ff 5632, "
-                           "vocabulary 32000, BF16"}
 
 
 def figures():
@@ -51,11 +79,10 @@ def figures():
         yield f"decode {count}"
 
 
-def prepare(name):
-    path, _, (script, *arguments) = MODELS[name]
-    if not path.is_file():
-        subprocess.run([sys.executable, str(ROOT / script), *arguments, str(path)], check=True)
-    return path
+def prepare(model):
+    for path, (script, *arguments) in model.made_by:
+        if not path.exists():
+            subprocess.run([sys.executable, str(ROOT / script), *arguments, str(path)], check=True)
 
 
 def measure_once(engine, url, prompts):
@@ -77,7 +104,7 @@ def draw_prompts(source):
 
 def compare(name, pair, rounds, log_folder):
     """{engine name: {figure: [rate per round]}} and, on a speaking model, {engine name: Changes}"""
-    source = load.Load(MODELS[name][1], seed=1)
+    source = load.Load(MODELS[name].vocabulary, seed=1)
     rates = {engine.name: {figure: [] for figure in figures()} for engine in pair}
     with engines.running(pair[0], log_folder) as first, \
             engines.running(pair[1], log_folder) as second:
@@ -96,13 +123,13 @@ def compare(name, pair, rounds, log_folder):
                       ", ".join(f"{figure} {rate:.1f}" for figure, rate in once.items()),
                       flush=True)
         changes = {engine.name: answers.count_changes(url, engine.extra_fields)
-                   for engine, url in zip(pair, urls) if name in SPEAKING}
+                   for engine, url in zip(pair, urls) if MODELS[name].speaks}
     return rates, changes
 
 
 def table(name, pair, rates, changes):
     ours, theirs = (engine.name for engine in pair)
-    rows = [f"### {TITLES[name]}", "",
+    rows = [f"### {MODELS[name].title}", "",
             f"| tokens per second | {ours} | {theirs} | ratio |", "|---|---|---|---|"]
     for figure in figures():
         mine, other = rates[ours][figure], rates[theirs][figure]
@@ -205,16 +232,17 @@ def main():
               file=sys.stderr)
     sections, ours_changed = [], 0
     for name in options.models:
-        model = prepare(name)
-        ours = engines.bulkhead(options.bulkhead, model, LIMITS,
+        model = MODELS[name]
+        prepare(model)
+        ours = engines.bulkhead(options.bulkhead, model.our_file, LIMITS,
                                 ("--isa", options.isa) if options.isa else ())
         if options.llama_on_both_sides:
             ours = engines.Engine("llama.cpp again", engines.llama(
-                llama_server, model, LIMITS).command, {"cache_prompt": False})
-        pair = (ours, engines.llama(llama_server, model, LIMITS))
+                llama_server, model.file, LIMITS).command, {"cache_prompt": False})
+        pair = (ours, engines.llama(llama_server, model.file, LIMITS))
         rates, changes = compare(name, pair, options.rounds, ROOT / "build/bench/logs" / name)
         sections.append(table(name, pair, rates, changes))
-        if not options.llama_on_both_sides and name in SPEAKING:
+        if not options.llama_on_both_sides and model.speaks:
             ours_changed += changes[ours.name].alone_again + changes[ours.name].together
         if not options.no_history:
             append_history(name, rates, ROOT / "bench/history.jsonl", options.isa)

@@ -248,6 +248,7 @@ class Feed(unittest.TestCase):
     def test_drills_come_first_and_far_after_near(self):
         young, grown = feed.Progress(), feed.Progress()
         grown.right.update(look_up=0.95, vault=0.8)
+        grown.note("look_up", 1.0)
         def of(progress):
             return [document.task for step in self.steps(progress, 40) for document in step]
         self.assertNotIn("vault_far", of(young))
@@ -255,6 +256,18 @@ class Feed(unittest.TestCase):
         def drilled(names):
             return sum(name in drills.DRILLS for name in names) / len(names)
         self.assertGreater(drilled(of(young)), 4 * drilled(of(grown)))
+
+    def test_the_habit_is_not_lost_to_a_bad_day(self):
+        progress = feed.Progress()
+        progress.right["look_up"] = 0.849
+        progress.note("look_up", 1.0)
+        self.assertTrue(progress.has_habit)
+        for _ in range(20):
+            progress.note("look_up", 0.1)
+        self.assertTrue(progress.has_habit)
+        for _ in range(80):
+            progress.note("look_up", 0.1)
+        self.assertFalse(progress.has_habit)
 
     def test_what_fails_comes_more_often(self):
         progress = feed.Progress()

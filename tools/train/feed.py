@@ -20,6 +20,7 @@ LEAST = 0.15
 SMOOTHING = 0.99  # of the score of a task, a document at a time
 # Until `look_up` is right this often, most documents are drills and nothing is far away.
 HABIT = 0.85
+HABIT_LOST = 0.6  # below this it is drilled again
 DRILL_BOOST = 80.0
 REACH = (500, 3800)  # characters that vault_far starts with, and that it ends with
 
@@ -29,14 +30,12 @@ class Progress:
     """How often each task is right in training, smoothed: tasks by whole answers of a document,
     drills by tokens. It is saved with a run."""
     right: dict = dataclasses.field(default_factory=lambda: dict.fromkeys(SHARES, 0.0))
+    has_habit: bool = False
 
     def note(self, task, score):
         if task in self.right:
             self.right[task] += (1 - SMOOTHING) * (score - self.right[task])
-
-    @property
-    def has_habit(self):
-        return self.right["look_up"] >= HABIT
+        self.has_habit = self.right["look_up"] >= (HABIT_LOST if self.has_habit else HABIT)
 
     def share(self, task):
         share = SHARES[task] * (LEAST + 1 - self.right[task])

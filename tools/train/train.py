@@ -8,6 +8,7 @@ Exit code 0: the run is over; 1: it was asked to stop before.
 
 import argparse
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -128,6 +129,11 @@ class Run:
     def __init__(self, options):
         self.options, self.out = options, options.out
         self.out.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.out / "lock", "w", encoding="utf-8")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"{self.out}: another training is still at work there")
         texts = [path.read_text(encoding="utf-8") for path in options.text]
         if not (self.out / "tokenizer" / "tiktoken.model").exists():
             learn_vocabulary(self.out / "tokenizer", texts)
