@@ -63,9 +63,9 @@ MODELS = {
     "llama-2048x16": Model("seeded random Llama, 2048 x 16, 32/8 heads of 64, ff 5632, "
                            "vocabulary 32000, BF16", 32000, _gguf("llama-2048x16"),
                            [(_gguf("llama-2048x16"), ["tools/bench/make_random_gguf.py"])]),
-    "mini-K": Model("mini-K, seeded random Kimi: 1.31 billion parameters, 0.23 active, 64 heads over "
-                    "a latent of 512 + 64, 64 experts of which 4, BF16 (safetensors here, the same "
-                    "weights as GGUF there)", 32768, _gguf("mini-K"),
+    "mini-K": Model("mini-K, seeded random Kimi: 1.31 billion parameters, 0.23 active, 64 heads "
+                    "over a latent of 512 + 64, 64 experts of which 4, BF16 (safetensors here, the "
+                    "same weights as GGUF there)", 32768, _gguf("mini-K"),
                     [(FOLDER / "mini-K", ["tools/checkpoints/make_random_checkpoint.py", "mini-K"]),
                      (_gguf("mini-K"), ["tools/bench/to_deepseek2_gguf.py",
                                         str(FOLDER / "mini-K")])],

@@ -84,6 +84,7 @@ TEST(LatentFamilies, ThePublishedConfigurationsGiveTheirAuthorsFigures) {
   }
 }
 
+// C009
 TEST(LatentFamilies, YarnMultipliesTheSoftmaxScaleAndLeavesTheRotationAlone) {
   const auto config = parse(config_with("deepseek_v3", R"({"qk_nope_head_dim": 128,
       "qk_rope_head_dim": 64, "rope_parameters": null, "rope_theta": 50000, "rope_scaling":
@@ -111,6 +112,17 @@ TEST(LatentFamilies, FullAndSharedIndexersAreReadInEverySpelling) {
       HasSubstr("the first layer has no choice to share"));
   EXPECT_THAT(error_with("glm_moe_dsa", R"({"indexer_types": ["full"]})"),
               HasSubstr("indexer_types: must cover 6 layers"));
+}
+
+TEST(LatentFamilies, EndTokensAreReadFromThePartThatWritesToo) {
+  GenerationDefaults generation;
+  const std::string text = config_with("kimi_k25", R"({"eos_token_id": 5, "text_config": null})");
+  boost::json::object config = boost::json::parse(text).as_object();
+  config["text_config"] =
+      boost::json::parse(read_file(golden("kimi_k25") / "config.json")).at("text_config");
+  config["text_config"].as_object()["eos_token_id"] = 7;
+  ASSERT_TRUE(parse_config(boost::json::serialize(config), generation).ok());
+  EXPECT_THAT(generation.eos_ids, ::testing::ElementsAre(5, 7));
 }
 
 TEST(LatentFamilies, SettingsThatContradictEachOtherAreNamed) {

@@ -122,6 +122,9 @@ base::Result<ModelConfig> parse_config(std::string_view text, GenerationDefaults
   BH_ASSIGN(const Family* family, find_family(kFile, type));
   BH_ASSIGN(ModelConfig config, family->from_json(fields));
   BH_TRY(read_eos(fields, config.vocabulary, generation));
+  // A model of several parts may name its end tokens in the part that writes.
+  BH_ASSIGN(const auto writer, fields.object("text_config"));
+  if (writer) BH_TRY(read_eos(*writer, config.vocabulary, generation));
   return config;
 }
 

@@ -47,7 +47,7 @@ void for_each_model(unsigned threads, Body&& body) {
   }
 }
 
-// C006
+// C006, C034
 TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   // Long enough for a second cut of the attention's KV range.
   constexpr int32_t kTokens = kernels::kKvSplit + 44;
