@@ -265,7 +265,7 @@ class Feed(unittest.TestCase):
         for _ in range(20):
             progress.note("look_up", 0.1)
         self.assertTrue(progress.has_habit)
-        for _ in range(80):
+        for _ in range(100):
             progress.note("look_up", 0.1)
         self.assertFalse(progress.has_habit)
 

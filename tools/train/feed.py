@@ -12,16 +12,17 @@ import tasks
 import vocabulary
 from chat_format import Document, GIVEN, to_document
 
-# Shares before they are tilted towards what still fails.
-SHARES = {"vault": 3.0, "vault_far": 1.0, "echo": 1.0, "record": 0.7, "problem": 2.0,
-          "choice": 2.0, "tools": 2.0, "repeat": 0.15, "look_up": 0.3}
+# Shares of documents before they are tilted towards what still fails. A choice says few tokens, so
+# it takes many to weigh as much as the rest.
+SHARES = {"vault": 3.0, "vault_far": 1.0, "echo": 1.0, "record": 0.7, "problem": 1.2,
+          "choice": 4.0, "tools": 2.0, "repeat": 0.3, "look_up": 1.0}
 # A step never loses a task for good: what is not practised is forgotten.
 LEAST = 0.15
 SMOOTHING = 0.99  # of the score of a task, a document at a time
 # Until `look_up` is right this often, most documents are drills and nothing is far away.
 HABIT = 0.85
-HABIT_LOST = 0.6  # below this it is drilled again
-DRILL_BOOST = 80.0
+HABIT_LOST = 0.5  # below this it is drilled again
+DRILL_BOOST = 30.0
 REACH = (500, 3800)  # characters that vault_far starts with, and that it ends with
 
 
