@@ -380,6 +380,9 @@ TEST_F(EngineTest, HostileSchemasAreRefusedByNameAndNothingElseHappens) {
       {"cannot be enforced", R"({"not":{}})"},
       {"allOf", R"({"allOf":[{"type":"string"},{"minLength":3}]})"},
       {"look-around", R"({"type":"string","pattern":"(?=a)b"})"},
+      {"is not a count", R"({"type":"string","pattern":"^a{0,03}$"})"},
+      {"is not a count", R"({"type":"string","pattern":"^a{,3}$"})"},
+      {"is not a count", R"({"type":"string","pattern":"^a{b}$"})"},
       {"object or a boolean", "3"},
       {"false", "false"},
   };

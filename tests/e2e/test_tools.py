@@ -75,7 +75,8 @@ class Tools(unittest.TestCase):
     def test_the_template_chose_the_parsers_and_the_server_says_so(self):
         info = call(self.server, "GET", "/server_info").json()
         self.assertEqual((info["tool_call_parser"], info["reasoning_parser"]), ("qwen25", "qwen3"))
-        text = self.server.log_text()
+        with open(self.server.log_path, encoding="utf-8") as log:
+            text = log.read()
         self.assertRegex(text, r"tool calls +qwen25 \(the chat template has <tool_call>")
         self.assertRegex(text, r"reasoning +qwen3 \(the chat template has <think>")
 

@@ -4,7 +4,9 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,29 +15,40 @@ namespace {
 
 constexpr int64_t kProgramBytesMax = 1 << 20;
 
-// The count that `text` begins with as "{4}", "{2,}", "{,7}" or "{2,7}": the greatest number in
-// it, and its length; length 0 when the brace is no count.
+// The count that `text` begins with as "{4}", "{2,}" or "{2,7}": the greatest number in it, and its
+// length; length 0 when the brace is no count that every engine reads alike. With a leading zero or
+// without a first number some take it for a count and some for the characters.
 struct Count {
   int64_t most = 1;
   size_t length = 0;
 };
+
+// The number that `text` begins with, taken off it.
+std::optional<int64_t> take_number(std::string_view& text) {
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  if (digits == 0 || (digits > 1 && text.front() == '0')) return std::nullopt;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
+  text.remove_prefix(digits);
+  return error == std::errc() ? number : kPatternRepeatMax + 1;
+}
+
 Count read_count(std::string_view text) {
-  const size_t close = text.find('}');
-  if (close == std::string_view::npos || close == 1) return {};
-  Count count;
-  for (size_t i = 1; i < close;) {
-    if (text[i] == ',') {
-      ++i;
-      continue;
+  std::string_view rest = text.substr(1);
+  const std::optional<int64_t> least = take_number(rest);
+  if (!least) return {};
+  Count count{.most = std::max<int64_t>(1, *least)};
+  if (rest.starts_with(',')) {
+    rest.remove_prefix(1);
+    if (!rest.starts_with('}')) {
+      const std::optional<int64_t> most = take_number(rest);
+      if (!most) return {};
+      count.most = std::max(count.most, *most);
     }
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data() + i, text.data() + close, number);
-    if (error == std::errc::result_out_of_range) number = kPatternRepeatMax + 1;
-    if (error == std::errc::invalid_argument) return {};
-    count.most = std::max(count.most, number);
-    i = static_cast<size_t>(end - text.data());
   }
-  count.length = close + 1;
+  if (!rest.starts_with('}')) return {};
+  count.length = text.size() - rest.size() + 1;
   return count;
 }
 
@@ -69,6 +82,11 @@ class LimitScan {
     const char c = text_[i];
     if (c == '\\') {
       ++i;
+      // \p{Letter}, \u{1F600}: the brace belongs to the escape.
+      const std::string_view rest = text_.substr(std::min(i, text_.size()));
+      if (rest.size() > 1 && rest[1] == '{' && std::isalpha(static_cast<unsigned char>(rest[0]))) {
+        i = std::min(text_.find('}', i), text_.size());
+      }
       element(1);
     } else if (in_class_) {
       in_class_ = c != ']';
@@ -87,8 +105,13 @@ class LimitScan {
       const int64_t cost = std::max<int64_t>(groups_.back().cost, 1);
       groups_.pop_back();
       element(cost);
-    } else if (const Count count = c == '{' ? read_count(text_.substr(i)) : Count{};
-               count.length > 0) {
+    } else if (c == '{') {
+      const Count count = read_count(text_.substr(i));
+      if (count.length == 0) {
+        return base::invalid_argument({},
+                                      "a brace in the pattern is not a count like {2,7}; write \\{ "
+                                      "for the character");
+      }
       i += count.length - 1;
       return repeat(count.most);
     } else {
