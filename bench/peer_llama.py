@@ -174,7 +174,7 @@ def document(sections, rounds, started_load, peer_version, isa):
         f"Measured {when} at commit {machine.commit()} on {machine.describe()}; load average at "
         f"the start {started_load:.2f}. llama.cpp: {peer_version}, {build}.", "",
         f"Medians of {rounds} alternating rounds (lowest to highest in brackets), "
-        f"{LIMITS.threads} threads each, the same GGUF file, the same requests to "
+        f"{LIMITS.threads} threads each, the same weights, the same requests to "
         "/v1/completions over loopback, greedy, prompts of random token ids that never repeat.",
         f"Prefill: {PREFILL_TOKENS} tokens to the first token, one request. Decode: "
         f"{DECODE_TOKENS} tokens after a prompt of {DECODE_PROMPT_TOKENS}, the time to the first "
