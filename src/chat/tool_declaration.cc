@@ -340,6 +340,7 @@ class Declaration {
       return std::pair(a.optional, a.name) < std::pair(b.optional, b.name);
     });
     std::vector<std::string> lines;
+    lines.reserve(fields.size() + 1);
     for (const Field& field : fields) lines.push_back(field_text(field, inner));
     if (const json::value* more = member(schema, "additionalProperties")) {
       const bool never = more->is_bool() && !more->get_bool();

@@ -25,12 +25,11 @@ struct Count {
 
 // The number that `text` begins with, taken off it.
 std::optional<int64_t> take_number(std::string_view& text) {
-  size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
-  if (digits == 0 || (digits > 1 && text.front() == '0')) return std::nullopt;
+  const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
+  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
-  text.remove_prefix(digits);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  text.remove_prefix(digits.size());
   return error == std::errc() ? number : kPatternRepeatMax + 1;
 }
 
