@@ -31,7 +31,8 @@ struct Fixture {
   std::future<Answer> ask(wire::ConstraintSpec spec) {
     auto promise = std::make_shared<std::promise<Answer>>();
     std::future<Answer> future = promise->get_future();
-    compiler->compile(std::move(spec), [promise](Answer answer) { promise->set_value(answer); });
+    compiler->compile(std::move(spec),
+                      [promise](Answer answer) { promise->set_value(std::move(answer)); });
     return future;
   }
 
@@ -91,8 +92,10 @@ TEST(Compiler, AQuestionWhoseTimeIsUpIsAnsweredOnce) {
   // No time at all: whether it was running or waiting, it gets one answer, which may even be the
   // result.
   Fixture fixture({.waiting_max = 1000, .time_max = std::chrono::milliseconds(0)});
+  constexpr int kQuestions = 50;
   std::vector<std::future<Answer>> answers;
-  for (int i = 0; i < 50; ++i) {
+  answers.reserve(kQuestions);
+  for (int i = 0; i < kQuestions; ++i) {
     answers.push_back(fixture.ask(schema(R"({"const":)" + std::to_string(i) + "}")));
   }
   for (auto& answer : answers) {

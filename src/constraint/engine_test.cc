@@ -1,5 +1,6 @@
 #include "constraint/engine.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -354,10 +355,8 @@ TEST_F(EngineTest, HostileSchemasAreRefusedByNameAndNothingElseHappens) {
   huge_enum += "]}";
   std::string doubling = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 300; ++i) {
-    const std::string next = std::to_string(i + 1);
-    doubling += "\"d" + std::to_string(i) +
-                R"(":{"type":"array","prefixItems":[{"$ref":"#/$defs/d)" + next +
-                R"("},{"$ref":"#/$defs/d)" + next + R"("}]},)";
+    const std::string next = fmt::format(R"({{"$ref":"#/$defs/d{}"}})", i + 1);
+    doubling += fmt::format(R"("d{0}":{{"type":"array","prefixItems":[{1},{1}]}},)", i, next);
   }
   doubling += R"("d300":{"type":"null"}}})";
   const std::pair<const char*, std::string> cases[] = {

@@ -1,5 +1,6 @@
 #include "constraint/schema/validator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
@@ -66,9 +67,8 @@ TEST(SchemaValidator, WorkAndDepthEndInAnErrorNotInAVerdict) {
   EXPECT_EQ(verdict(R"({"not":{"$ref":"#"}})", "1").substr(0, 6), "budget");
   std::string doubling = R"({"$defs":{)";
   for (int i = 0; i < 60; ++i) {
-    const std::string next = std::to_string(i + 1);
-    doubling += "\"d" + std::to_string(i) + R"(":{"anyOf":[{"$ref":"#/$defs/d)" + next +
-                R"("},{"$ref":"#/$defs/d)" + next + R"("}]},)";
+    const std::string next = fmt::format(R"({{"$ref":"#/$defs/d{}"}})", i + 1);
+    doubling += fmt::format(R"("d{0}":{{"anyOf":[{1},{1}]}},)", i, next);
   }
   doubling += R"("d60":false},"$ref":"#/$defs/d0"})";
   EXPECT_EQ(verdict(doubling, "1").substr(0, 6), "budget");
