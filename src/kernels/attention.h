@@ -24,8 +24,9 @@
 //
 // Threads: one caller at a time, the one that owns the pool.
 //
-// Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256); what worker 0 has
-// beyond that lets the cuts of a few long sequences be shared out over all workers.
+// Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256, or of a latent key of
+// 1024 with its cut turned and gathered); what worker 0 has beyond that lets the cuts of a few long
+// sequences be shared out over all workers.
 #pragma once
 
 #include <cstddef>

@@ -52,14 +52,7 @@ void FeedForward::run_gated(const float* x, int64_t rows, const MlpWeights& weig
                          .c = gate_up_,
                          .c_stride = 2 * inner},
                         machine_.pool);
-  machine_.kernels.swiglu({.gate = gate_up_,
-                           .up = gate_up_ + inner,
-                           .out = gate_up_,
-                           .stride = 2 * inner,
-                           .out_stride = 2 * inner,
-                           .rows = rows,
-                           .width = inner},
-                          machine_.pool);
+  activate(rows, inner);
   machine_.kernels.gemm({.a = gate_up_,
                          .a_stride = 2 * inner,
                          .rows = rows,
@@ -68,6 +61,18 @@ void FeedForward::run_gated(const float* x, int64_t rows, const MlpWeights& weig
                          .c_stride = config_.hidden,
                          .accumulate = accumulate},
                         machine_.pool);
+}
+
+// gate_up_ = silu(gate) * up, over the gates of `rows` rows.
+void FeedForward::activate(int64_t rows, int64_t inner) {
+  machine_.kernels.swiglu({.gate = gate_up_,
+                           .up = gate_up_ + inner,
+                           .out = gate_up_,
+                           .stride = 2 * inner,
+                           .out_stride = 2 * inner,
+                           .rows = rows,
+                           .width = inner},
+                          machine_.pool);
 }
 
 void FeedForward::run_experts(const MoeWeights& moe, int64_t rows, const float* normed,
@@ -144,14 +149,7 @@ void FeedForward::multiply_experts(const MoeWeights& moe, int64_t entries) {
                         .c_stride = 2 * inner};
   }
   machine_.kernels.gemm_group(products, machine_.pool);
-  machine_.kernels.swiglu({.gate = gate_up_,
-                           .up = gate_up_ + inner,
-                           .out = gate_up_,
-                           .stride = 2 * inner,
-                           .out_stride = 2 * inner,
-                           .rows = entries,
-                           .width = inner},
-                          machine_.pool);
+  activate(entries, inner);
   for (size_t expert = 0; expert < products.size(); ++expert) {
     const int64_t begin = begins_[expert];
     products[expert] = {.a = gate_up_ + begin * 2 * inner,

@@ -24,6 +24,7 @@ class FeedForward {
  private:
   void run_gated(const float* x, int64_t rows, const MlpWeights& weights, const float* bias,
                  float* out, bool accumulate);
+  void activate(int64_t rows, int64_t inner);
   void run_experts(const MoeWeights& moe, int64_t rows, const float* normed, float* residual);
   void route(const MoeWeights& moe, int64_t rows, const float* normed);
   void group_rows(int64_t rows);
