@@ -21,7 +21,7 @@ void pack_rows(const quant::Bf16* source, int64_t row_begin, int64_t rows, int64
 void unpack_row(const PackedWeights& weights, int64_t n, float* out) {
   const int64_t panel_elements = packed_pairs(weights.k) * kPanelColumns * 2;
   const quant::Bf16* column =
-      weights.data + n / kPanelColumns * panel_elements + n % kPanelColumns * 2;
+      weights.bf16() + n / kPanelColumns * panel_elements + n % kPanelColumns * 2;
   for (int64_t i = 0; i < weights.k; ++i) {
     out[i] = quant::bf16_to_float(column[i / 2 * kPanelColumns * 2 + i % 2]);
   }

@@ -1,6 +1,7 @@
-// Weights [n, k] in the one packed order that every BF16 path reads: panels of 16 output columns,
-// inside a panel k-pairs.
+// Weights [n, k] as the kernels read them: panels of 16 output columns, in one order for each
+// format. The descriptor says all there is to know about the bytes; kernels are chosen by it.
 //
+// BF16, inside a panel k-pairs:
 //   element (n, k) stands at  ((n/16) * kp + k/2) * 32 + (n%16) * 2 + k%2   (in Bf16 units)
 //   with kp = ceil(k_total/2) rounded up to a multiple of 16 (an AMX tile of k-pairs); padding is
 //   0.
@@ -30,11 +31,20 @@ inline size_t packed_bytes(int64_t n, int64_t k) {
          sizeof(quant::Bf16);
 }
 
+enum class WeightFormat : uint8_t {
+  kBf16,
+  kFp8,   // e4m3 codes, an FP32 scale for each row and 128 k
+  kInt4,  // q + 8 of q in [-8, 7], a BF16 scale for each row and 32 k
+};
+
 // A packed matrix that somebody else owns.
 struct PackedWeights {
-  const quant::Bf16* data = nullptr;  // 64-byte aligned, packed_bytes(n, k) bytes
-  int64_t n = 0;                      // output features
-  int64_t k = 0;                      // input features
+  const std::byte* data = nullptr;  // 64-byte aligned, packed_bytes(n, k) bytes
+  int64_t n = 0;                    // output features
+  int64_t k = 0;                    // input features
+  WeightFormat format = WeightFormat::kBf16;
+
+  const quant::Bf16* bf16() const { return reinterpret_cast<const quant::Bf16*>(data); }
 };
 
 // Places rows [row_begin, row_begin + rows) of a matrix of `k` columns into `packed` (zeroed before

@@ -12,7 +12,7 @@ TEST(PackedWeights, EveryElementStandsWhereTheHeaderSays) {
   for (const int64_t k : {1, 2, 31, 32, 33, 70}) {
     for (const int64_t n : {1, 15, 16, 17, 40}) {
       const testing::TestWeights weights(random, n, k);
-      const quant::Bf16* packed = weights.packed().data;
+      const quant::Bf16* packed = weights.packed().bf16();
       const int64_t pairs = packed_pairs(k);
       ASSERT_EQ(pairs % 16, 0);
       ASSERT_GE(pairs * 2, k);

@@ -70,7 +70,7 @@ struct TestWeights {
     for (quant::Bf16& code : plain) code = quant::float_to_bf16(random.unit());
     pack_rows(plain.data(), 0, n, k, bytes.as<quant::Bf16>().data());
   }
-  PackedWeights packed() const { return {bytes.as<quant::Bf16>().data(), n, k}; }
+  PackedWeights packed() const { return {bytes.data(), n, k}; }
   double at(int64_t row, int64_t column) const {
     return static_cast<double>(quant::bf16_to_float(plain[static_cast<size_t>(row * k + column)]));
   }

@@ -23,7 +23,7 @@ class ArenaCursor {
     return take_bytes<T>(static_cast<size_t>(count) * sizeof(T));
   }
   kernels::PackedWeights packed(int64_t n, int64_t k) {
-    return {take_bytes<const quant::Bf16>(kernels::packed_bytes(n, k)), n, k};
+    return {take_bytes<const std::byte>(kernels::packed_bytes(n, k)), n, k};
   }
 
  private:

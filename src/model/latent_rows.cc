@@ -4,7 +4,7 @@ namespace bulkhead::model {
 namespace {
 
 quant::Bf16* writable(const kernels::PackedWeights& weights) {
-  return const_cast<quant::Bf16*>(weights.data);
+  return const_cast<quant::Bf16*>(weights.bf16());
 }
 
 }  // namespace

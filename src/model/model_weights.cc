@@ -122,9 +122,9 @@ class Filler {
     switch (tensor.expected.role) {
       case WeightRole::kEmbedding:
         if (!tied_) return matrix(source, out_.embedding, {.packed = false});
-        return matrix(source, out_.head.data, {});
+        return matrix(source, out_.head.bf16(), {});
       case WeightRole::kHead:
-        return matrix(source, out_.head.data, {});
+        return matrix(source, out_.head.bf16(), {});
       case WeightRole::kFinalNorm:
         return vector(source, out_.final_norm);
       case WeightRole::kRopeFactors:
@@ -132,13 +132,13 @@ class Filler {
       case WeightRole::kAttentionNorm:
         return vector(source, layer.attention_norm);
       case WeightRole::kQ:
-        return matrix(source, layer.gqa.qkv.data, {.interleaved_group = group});
+        return matrix(source, layer.gqa.qkv.bf16(), {.interleaved_group = group});
       case WeightRole::kK:
-        return matrix(source, layer.gqa.qkv.data, {.row_begin = q, .interleaved_group = group});
+        return matrix(source, layer.gqa.qkv.bf16(), {.row_begin = q, .interleaved_group = group});
       case WeightRole::kV:
-        return matrix(source, layer.gqa.qkv.data, {.row_begin = q + kv});
+        return matrix(source, layer.gqa.qkv.bf16(), {.row_begin = q + kv});
       case WeightRole::kO:
-        return matrix(source, layer.gqa.o.data, {});
+        return matrix(source, layer.gqa.o.bf16(), {});
       case WeightRole::kQBias:
         return vector(source, layer.gqa.qkv_bias, group);
       case WeightRole::kKBias:
@@ -154,11 +154,11 @@ class Filler {
       case WeightRole::kMlpNorm:
         return vector(source, layer.mlp_norm);
       case WeightRole::kGate:
-        return matrix(source, layer.mlp.gate_up.data, {});
+        return matrix(source, layer.mlp.gate_up.bf16(), {});
       case WeightRole::kUp:
-        return matrix(source, layer.mlp.gate_up.data, {.row_begin = inner});
+        return matrix(source, layer.mlp.gate_up.bf16(), {.row_begin = inner});
       case WeightRole::kDown:
-        return matrix(source, layer.mlp.down.data, {});
+        return matrix(source, layer.mlp.down.bf16(), {});
       case WeightRole::kGateBias:
         return vector(source, layer.gate_up_bias);
       case WeightRole::kUpBias:
@@ -182,7 +182,7 @@ class Filler {
     const int64_t turned = mla.interleaved ? mla.rope : 0;
     switch (tensor.expected.role) {
       case WeightRole::kQDown:
-        return matrix(source, layer.mla.down.data, {});
+        return matrix(source, layer.mla.down.bf16(), {});
       case WeightRole::kKvDown:
         return latent_.matrix(source, layer.mla.down, mla.q_rank,
                               {.unit = mla.key(), .begin = mla.latent, .turned = turned});
@@ -197,7 +197,7 @@ class Filler {
       case WeightRole::kKvNorm:
         return vector(source, layer.mla.kv_norm);
       case WeightRole::kO:
-        return matrix(source, layer.mla.o.data, {});
+        return matrix(source, layer.mla.o.bf16(), {});
       default:
         return fill_indexer(tensor, layer.indexer);
     }
@@ -218,7 +218,7 @@ class Filler {
       case WeightRole::kIndexKNormBias:
         return latent_.vector(source, indexer.k_norm_bias, rows);
       case WeightRole::kIndexWeights:
-        return matrix(source, indexer.weights.data, {});
+        return matrix(source, indexer.weights.bf16(), {});
       default:
         BH_CHECK(false, "a WeightRole outside its enumeration");
     }
@@ -236,17 +236,17 @@ class Filler {
       case WeightRole::kSelectionBias:
         return vector(source, moe.selection_bias);
       case WeightRole::kExpertGate:
-        return matrix(source, expert.gate_up.data, {});
+        return matrix(source, expert.gate_up.bf16(), {});
       case WeightRole::kExpertUp:
-        return matrix(source, expert.gate_up.data, {.row_begin = config_.moe.intermediate});
+        return matrix(source, expert.gate_up.bf16(), {.row_begin = config_.moe.intermediate});
       case WeightRole::kExpertDown:
-        return matrix(source, expert.down.data, {});
+        return matrix(source, expert.down.bf16(), {});
       case WeightRole::kSharedGate:
-        return matrix(source, moe.shared.gate_up.data, {});
+        return matrix(source, moe.shared.gate_up.bf16(), {});
       case WeightRole::kSharedUp:
-        return matrix(source, moe.shared.gate_up.data, {.row_begin = config_.shared_width()});
+        return matrix(source, moe.shared.gate_up.bf16(), {.row_begin = config_.shared_width()});
       case WeightRole::kSharedDown:
-        return matrix(source, moe.shared.down.data, {});
+        return matrix(source, moe.shared.down.bf16(), {});
       default:
         BH_CHECK(false, "a WeightRole outside its enumeration");
     }

@@ -50,7 +50,7 @@ void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a,
   const int64_t k_step = many ? kBlockKTiles : a.k_tiles;
   for (int64_t panel = first; panel < last; panel += step) {
     const int64_t offset = (panel - first) * kPanelColumns;
-    product.w = args.w.data + panel * product.panel_stride;
+    product.w = args.w.bf16() + panel * product.panel_stride;
     product.panels = std::min(step, last - panel);
     product.columns = std::min(product.panels * kPanelColumns, args.w.n - panel * kPanelColumns);
     product.c = c + offset;

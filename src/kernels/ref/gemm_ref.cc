@@ -18,7 +18,7 @@ void gemm(const GemmArgs& args, device::ThreadPool& pool) {
   const int64_t panels = packed_panels(args.w.n);
   pool.run(static_cast<size_t>(panels), [&](size_t item, unsigned) {
     const auto panel = static_cast<int64_t>(item);
-    const quant::Bf16* w = args.w.data + panel * panel_elements;
+    const quant::Bf16* w = args.w.bf16() + panel * panel_elements;
     const int64_t first = panel * kPanelColumns;
     const int64_t columns = std::min(kPanelColumns, args.w.n - first);
     for (int64_t row = 0; row < args.rows; ++row) {

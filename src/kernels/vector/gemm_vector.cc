@@ -167,7 +167,7 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
               {},
               0};
   for (int64_t panel = first; panel < whole; ++panel) {
-    block.panels[static_cast<size_t>(block.panel_count++)] = args.w.data + panel * panel_elements;
+    block.panels[static_cast<size_t>(block.panel_count++)] = args.w.bf16() + panel * panel_elements;
   }
   if (block.panel_count > 0) {
     float* c = args.c + first_row * args.c_stride + first * kPanelColumns;
@@ -176,7 +176,7 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
         block, {args.accumulate ? c : bias, args.accumulate ? args.c_stride : 0, c, args.c_stride});
   }
   if (whole < last) {
-    block.panels[0] = args.w.data + whole * panel_elements;
+    block.panels[0] = args.w.bf16() + whole * panel_elements;
     block.panel_count = 1;
     multiply_ragged(block, whole * kPanelColumns, scratch.data() + plan.block_rows * kBlockK);
   }

@@ -1,0 +1,115 @@
+#include "model/weight_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace bulkhead::model {
+namespace {
+
+using kernels::WeightFormat;
+
+constexpr std::array kKinds = {TensorKind::kRoutedExperts, TensorKind::kSharedExperts,
+                               TensorKind::kAttention, TensorKind::kDenseMlp, TensorKind::kHead};
+constexpr std::array kFormats = {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kInt4};
+
+template <typename T>
+std::optional<T> named(const auto& all, std::string_view name) {
+  const auto found = std::ranges::find_if(all, [&](T one) { return to_string(one) == name; });
+  return found == all.end() ? std::nullopt : std::optional<T>(*found);
+}
+
+base::Error not_understood(std::string_view part) {
+  std::string presets;
+  for (const RecipePreset& preset : recipe_presets()) {
+    presets += fmt::format("{}{}", presets.empty() ? "" : ", ", preset.name);
+  }
+  return base::invalid_argument(
+      "recipe", fmt::format("\"{}\" is no weight recipe: give one of {}, or KIND=FORMAT by commas "
+                            "with the kinds experts, shared, attention, mlp, head and the formats "
+                            "bf16, fp8, int4",
+                            part, presets));
+}
+
+}  // namespace
+
+std::string_view to_string(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::kRoutedExperts:
+      return "experts";
+    case TensorKind::kSharedExperts:
+      return "shared";
+    case TensorKind::kAttention:
+      return "attention";
+    case TensorKind::kDenseMlp:
+      return "mlp";
+    case TensorKind::kHead:
+      return "head";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kBf16:
+      return "bf16";
+    case WeightFormat::kFp8:
+      return "fp8";
+    case WeightFormat::kInt4:
+      return "int4";
+  }
+  return "unknown";
+}
+
+const std::vector<RecipePreset>& recipe_presets() {
+  constexpr WeightFormat kB = WeightFormat::kBf16;
+  constexpr WeightFormat kF = WeightFormat::kFp8;
+  constexpr WeightFormat kI = WeightFormat::kInt4;
+  static const std::vector<RecipePreset> kPresets = {
+      {"bf16", {{kB, kB, kB, kB, kB}}, "everything in BF16"},
+      {"fp8",
+       {{kF, kF, kF, kF, kB}},
+       "every linear layer but the head in FP8, as DeepSeek and GLM"},
+      {"int4", {{kI, kI, kI, kI, kB}}, "every linear layer but the head in INT4"},
+      {"kimi", {{kI, kB, kB, kB, kB}}, "routed experts in INT4, the rest in BF16, as Kimi"},
+      {"kimi-fp8", {{kI, kF, kF, kF, kB}}, "routed experts in INT4, the rest but the head in FP8"},
+  };
+  return kPresets;
+}
+
+std::string WeightRecipe::text() const {
+  for (const RecipePreset& preset : recipe_presets()) {
+    if (preset.recipe == *this) return std::string(preset.name);
+  }
+  std::string text;
+  for (const TensorKind kind : kKinds) {
+    if (of(kind) == WeightFormat::kBf16) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", to_string(kind), to_string(of(kind)));
+  }
+  return text;
+}
+
+base::Result<WeightRecipe> parse_recipe(std::string_view text) {
+  WeightRecipe recipe;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = text.substr(begin, end - begin);
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      const auto& presets = recipe_presets();
+      const auto preset = std::ranges::find(presets, part, &RecipePreset::name);
+      if (begin > 0 || preset == presets.end()) return not_understood(part);
+      recipe = preset->recipe;
+    } else {
+      const auto kind = named<TensorKind>(kKinds, part.substr(0, equals));
+      const auto format = named<WeightFormat>(kFormats, part.substr(equals + 1));
+      if (!kind || !format) return not_understood(part);
+      recipe.formats[static_cast<size_t>(*kind)] = *format;
+    }
+    begin = end + 1;
+  }
+  return recipe;
+}
+
+}  // namespace bulkhead::model

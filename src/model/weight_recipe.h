@@ -1,0 +1,52 @@
+// Which format each kind of weight has: in a pool's memory, or in a checkpoint that is written.
+//
+// Threads: plain values. Invariant: norms, biases, the router, the embedding table and the two
+// halves of kv_b_proj (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/packed_weights.h"
+
+namespace bulkhead::model {
+
+enum class TensorKind : uint8_t {
+  kRoutedExperts,
+  kSharedExperts,
+  kAttention,  // the indexer's projections among them
+  kDenseMlp,
+  kHead,  // the output head; a tied one is read as the embedding too
+};
+inline constexpr size_t kTensorKinds = 5;
+std::string_view to_string(TensorKind kind);  // "experts", "shared", "attention", "mlp", "head"
+
+std::string_view to_string(kernels::WeightFormat format);  // "bf16", "fp8", "int4"
+
+struct WeightRecipe {
+  std::array<kernels::WeightFormat, kTensorKinds> formats{};  // by kind; BF16 unless set
+
+  bool operator==(const WeightRecipe&) const = default;
+  kernels::WeightFormat of(TensorKind kind) const { return formats[static_cast<size_t>(kind)]; }
+  // The preset's name where it is one, else "experts=int4,attention=fp8": what parse_recipe()
+  // reads.
+  std::string text() const;
+};
+
+struct RecipePreset {
+  std::string_view name;
+  WeightRecipe recipe;
+  std::string_view meaning;  // for --help
+};
+// bf16; fp8: DeepSeek's and GLM's published form; int4: every linear layer; kimi: Kimi's and the
+// published INT4 form of GLM, routed experts alone in INT4; kimi-fp8: those, and the rest in FP8.
+const std::vector<RecipePreset>& recipe_presets();
+
+// A preset, or kinds with their formats by commas; kinds that are not named are BF16. A preset may
+// come first: "int4,attention=bf16". Errors name what was not understood and what there is.
+base::Result<WeightRecipe> parse_recipe(std::string_view text);
+
+}  // namespace bulkhead::model
