@@ -19,10 +19,13 @@ namespace {
 
 constexpr int32_t kPromptTokens = 40;
 constexpr size_t kTippedRowsMax = 6;  // of 48
+constexpr float kExact = 2e-5f;
+constexpr size_t kExactRowsMin = 6;
 constexpr StepLimits kLimits = {.rows_max = 64, .logits_rows_max = 64, .slices_max = 4};
 
 struct Golden {
   std::vector<TokenId> ids;
+  std::vector<int32_t> positions;  // of the rows, where not every one is there
   std::vector<float> plain;
   std::vector<float> rounded;
 };
@@ -42,6 +45,7 @@ Golden read_golden(const std::filesystem::path& path) {
   EXPECT_TRUE(tensors.ok()) << tensors.error().message;
   for (const TensorInfo& tensor : *tensors) {
     if (tensor.name == "ids") golden.ids = read_values<TokenId>(**source, tensor);
+    if (tensor.name == "positions") golden.positions = read_values<int32_t>(**source, tensor);
     if (tensor.name == "plain") golden.plain = read_values<float>(**source, tensor);
     if (tensor.name == "rounded") golden.rounded = read_values<float>(**source, tensor);
   }
@@ -85,6 +89,14 @@ float relative_gap(const std::vector<float>& values, const std::vector<float>& r
   return compare(values, reference, values.size(), 0.0f).gap;
 }
 
+// Rows from the first one on that differ by no more than kExact of the largest logit: those that no
+// value whose rounding to BF16 falls the other way has reached yet.
+size_t exact_rows(const std::vector<float>& values, const std::vector<float>& reference,
+                  size_t width) {
+  const Agreement agreement = compare(values, reference, width, kExact);
+  return static_cast<size_t>(std::ranges::find(agreement.rows, false) - agreement.rows.begin());
+}
+
 struct Case {
   std::string directory;
   std::string file;  // "" = the directory itself
@@ -111,12 +123,15 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
     const auto vocabulary = static_cast<size_t>(facts.vocabulary_size);
     const Agreement agreement =
         compare(logits, golden.rounded, vocabulary, path.tiles ? 3e-2f : 1e-3f);
-    fmt::print("{} {}: {:.1e} of the largest logit, {} of {} rows\n", GetParam().directory,
-               path.name, agreement.gap, agreement.count(), agreement.rows.size());
+    const size_t exact = exact_rows(logits, golden.rounded, vocabulary);
+    fmt::print("{} {}: {:.1e} of the largest logit, {} of {} rows, the first {} within {}\n",
+               GetParam().directory, path.name, agreement.gap, agreement.count(),
+               agreement.rows.size(), exact, kExact);
     // Other roundings make an indexer choose other positions here and there, and with four of them
     // to choose every one counts.
     const bool selects = facts.cache.index_layers > 0;
     if (selects && path.tiles) continue;
+    EXPECT_GE(exact, path.tiles ? 0 : kExactRowsMin);
     // Rounded activations may tip a router, which changes a row and what reads it.
     EXPECT_GE(agreement.count(), agreement.rows.size() - (path.tiles ? kTippedRowsMax : 0));
     if (!selects && !path.tiles) {
@@ -141,6 +156,39 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) {
       return param.param.directory + (param.param.file.empty() ? "_safetensors" : "_gguf");
     });
+
+// C034
+TEST(GoldenDepth, LogitsAgreeFarIntoTheContextAsTheyDoAtItsStart) {
+  for (const char* name : {"llama", "qwen2_yarn", "deepseek_v3"}) {
+    const std::filesystem::path directory = testing::golden_directory() / "models" / name;
+    const Golden golden = read_golden(directory / "golden_depth.safetensors");
+    ASSERT_FALSE(golden.positions.empty());
+    const auto total = static_cast<int32_t>(golden.ids.size());
+    for (const testing::KernelPath& path : testing::kernel_paths()) {
+      // Rounded activations tip routers on the way, and the reference path takes its time.
+      if (path.tiles || path.kernels.isa == device::Isa::kRef) continue;
+      SCOPED_TRACE(fmt::format("{} {}", name, path.name));
+      const testing::LoadedModel model = testing::load_model(directory, path, kLimits, 1);
+      ASSERT_NE(model.decoder, nullptr);
+      const testing::TestCache cache(model.decoder->facts(), 16, 64);
+      const std::vector<float> all = testing::all_logits(
+          *model.decoder, cache,
+          {.tokens = golden.ids, .pages = testing::scattered_pages(total, 16, 64)}, {64});
+      const auto width = static_cast<size_t>(model.decoder->facts().vocabulary_size);
+      std::vector<float> rows;
+      rows.reserve(golden.positions.size() * width);
+      for (const int32_t position : golden.positions) {
+        const auto row = all.begin() +
+                         static_cast<std::ptrdiff_t>(position) * static_cast<std::ptrdiff_t>(width);
+        rows.insert(rows.end(), row, row + static_cast<std::ptrdiff_t>(width));
+      }
+      const Agreement agreement = compare(rows, golden.rounded, width, 1e-3f);
+      fmt::print("{} {}: {:.1e} of the largest logit over {} positions up to {}\n", name, path.name,
+                 agreement.gap, golden.positions.size(), golden.positions.back());
+      EXPECT_EQ(agreement.count(), agreement.rows.size());
+    }
+  }
+}
 
 TEST(GoldenFormats, AGgufFileGivesTheSameBitsAsItsSafetensorsTwin) {
   for (const char* name : {"llama", "qwen2", "qwen3"}) {
