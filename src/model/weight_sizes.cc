@@ -1,0 +1,201 @@
+#include "model/weight_sizes.h"
+
+#include <algorithm>
+#include <array>
+
+namespace bulkhead::model {
+namespace {
+
+using kernels::WeightFormat;
+
+constexpr int64_t kFp8Block = 128;
+constexpr int64_t kInt4Group = 32;
+constexpr std::string_view kPrediction = "prediction layers";
+// The order in which shares are listed.
+constexpr std::array<std::string_view, 10> kShares = {
+    "routed experts", "shared experts", "dense MLP", "attention",     "indexer",
+    "output head",    "embedding",      "router",    "norms, biases", kPrediction};
+
+int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
+std::string_view share_of(WeightRole role) {
+  switch (role) {
+    case WeightRole::kExpertGate:
+    case WeightRole::kExpertUp:
+    case WeightRole::kExpertDown:
+      return kShares[0];
+    case WeightRole::kSharedGate:
+    case WeightRole::kSharedUp:
+    case WeightRole::kSharedDown:
+      return kShares[1];
+    case WeightRole::kGate:
+    case WeightRole::kUp:
+    case WeightRole::kDown:
+      return kShares[2];
+    case WeightRole::kQ:
+    case WeightRole::kK:
+    case WeightRole::kV:
+    case WeightRole::kO:
+    case WeightRole::kQDown:
+    case WeightRole::kQUp:
+    case WeightRole::kKvDown:
+    case WeightRole::kKvUp:
+      return kShares[3];
+    case WeightRole::kIndexQ:
+    case WeightRole::kIndexK:
+    case WeightRole::kIndexWeights:
+      return kShares[4];
+    case WeightRole::kHead:
+      return kShares[5];
+    case WeightRole::kEmbedding:
+      return kShares[6];
+    case WeightRole::kRouter:
+    case WeightRole::kSelectionBias:
+      return kShares[7];
+    default:
+      return kShares[8];
+  }
+}
+
+bool is_replicated(WeightRole role) {
+  if (role == WeightRole::kQDown || role == WeightRole::kKvDown) return true;
+  const std::string_view share = share_of(role);
+  return share == "indexer" || share == "router" || share == "norms, biases";
+}
+
+class Sum {
+ public:
+  explicit Sum(const WeightRecipe& recipe) : recipe_(recipe) {
+    for (size_t i = 0; i < kShares.size(); ++i) shares_[i].name = kShares[i];
+  }
+
+  void add(std::string_view share, WeightRole role, int64_t rows, int64_t columns) {
+    const auto kind = kind_of(role);
+    const WeightFormat format = kind ? stored_format(recipe_, *kind, columns) : WeightFormat::kBf16;
+    StoredBytes bytes = stored_bytes(format, rows, std::max<int64_t>(columns, 1));
+    if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
+    WeightShare& sum = *std::ranges::find(shares_, share, &WeightShare::name);
+    sum.elements += static_cast<uint64_t>(rows * std::max<int64_t>(columns, 1));
+    sum.bytes.codes += bytes.codes;
+    sum.bytes.scales += bytes.scales;
+    if (is_replicated(role)) sum.replicated += bytes.codes + bytes.scales;
+  }
+
+  WeightSizes take() {
+    WeightSizes sizes;
+    for (const WeightShare& share : shares_) {
+      if (share.elements > 0) sizes.shares.push_back(share);
+    }
+    return sizes;
+  }
+
+ private:
+  const WeightRecipe& recipe_;
+  std::array<WeightShare, kShares.size()> shares_{};
+};
+
+// What a layer for prediction has besides a layer's tensors.
+void add_prediction_extras(const ModelConfig& config, Sum& sum) {
+  sum.add(kPrediction, WeightRole::kFinalNorm, config.hidden, int64_t{2} * config.hidden);
+  for (int norm = 0; norm < 3; ++norm) {
+    sum.add(kPrediction, WeightRole::kFinalNorm, config.hidden, 0);
+  }
+  if (config.family == "glm_moe_dsa") return;
+  sum.add(kPrediction, WeightRole::kEmbedding, config.vocabulary, config.hidden);
+  sum.add(kPrediction, WeightRole::kEmbedding, config.vocabulary, config.hidden);
+}
+
+}  // namespace
+
+std::optional<TensorKind> kind_of(WeightRole role) {
+  const std::string_view share = share_of(role);
+  if (role == WeightRole::kIndexWeights) return std::nullopt;
+  if (share == "routed experts") return TensorKind::kRoutedExperts;
+  if (share == "shared experts") return TensorKind::kSharedExperts;
+  if (share == "dense MLP") return TensorKind::kDenseMlp;
+  if (share == "attention" || share == "indexer") return TensorKind::kAttention;
+  if (share == "output head") return TensorKind::kHead;
+  return std::nullopt;
+}
+
+WeightFormat stored_format(const WeightRecipe& recipe, TensorKind kind, int64_t columns) {
+  const WeightFormat format = recipe.of(kind);
+  const bool whole_groups = columns % kInt4Group == 0;
+  return format == WeightFormat::kInt4 && !whole_groups ? WeightFormat::kBf16 : format;
+}
+
+StoredBytes stored_bytes(WeightFormat format, int64_t rows, int64_t columns) {
+  switch (format) {
+    case WeightFormat::kBf16:
+      break;
+    case WeightFormat::kFp8:
+      return {static_cast<uint64_t>(rows * columns),
+              static_cast<uint64_t>(4 * blocks(rows, kFp8Block) * blocks(columns, kFp8Block))};
+    case WeightFormat::kInt4:
+      return {static_cast<uint64_t>(rows * columns / 2),
+              static_cast<uint64_t>(2 * rows * blocks(columns, kInt4Group))};
+  }
+  return {static_cast<uint64_t>(2 * rows * columns), 0};
+}
+
+ModelConfig with_prediction_layers(const ModelConfig& config) {
+  ModelConfig all = config;
+  const auto layers = static_cast<size_t>(config.layers + config.prediction_layers);
+  all.layers = static_cast<int32_t>(layers);
+  all.prediction_layers = 0;
+  if (config.moe.experts > 0) all.moe.sparse_layers.resize(layers, 1);
+  if (config.indexer.heads > 0) all.indexer.full_layers.resize(layers, 1);
+  return all;
+}
+
+uint64_t WeightSizes::elements() const {
+  uint64_t sum = 0;
+  for (const WeightShare& share : shares) sum += share.elements;
+  return sum;
+}
+
+uint64_t WeightSizes::bytes() const {
+  uint64_t sum = 0;
+  for (const WeightShare& share : shares) sum += share.total();
+  return sum;
+}
+
+uint64_t WeightSizes::even_bytes(int32_t ranks) const {
+  const auto count = static_cast<uint64_t>(ranks);
+  return (bytes() + count - 1) / count;
+}
+
+uint64_t WeightSizes::serving_bytes(int32_t ranks) const {
+  const auto count = static_cast<uint64_t>(ranks);
+  uint64_t whole = 0;
+  uint64_t divided = 0;
+  for (const WeightShare& share : shares) {
+    if (share.name == kPrediction) continue;
+    whole += share.replicated;
+    divided += share.total() - share.replicated;
+  }
+  return whole + (divided + count - 1) / count;
+}
+
+const WeightShare* WeightSizes::find(std::string_view name) const {
+  const auto found = std::ranges::find(shares, name, &WeightShare::name);
+  return found == shares.end() ? nullptr : &*found;
+}
+
+WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
+  Sum sum(recipe);
+  const ModelConfig all = with_prediction_layers(config);
+  for (const ExpectedTensor& tensor : expected_tensors(all, CheckpointFormat::kSafetensors)) {
+    if (tensor.role == WeightRole::kRopeFactors) continue;
+    if (tensor.role == WeightRole::kHead && config.tie == TieRule::kTied) continue;
+    const bool predicts = tensor.layer >= config.layers;
+    sum.add(predicts ? kPrediction : share_of(tensor.role), tensor.role, tensor.rows,
+            tensor.columns);
+  }
+  for (int32_t layer = 0; layer < config.prediction_layers; ++layer) {
+    add_prediction_extras(config, sum);
+  }
+  return sum.take();
+}
+
+}  // namespace bulkhead::model
