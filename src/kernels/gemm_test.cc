@@ -6,6 +6,7 @@
 
 #include "kernels/amx/gemm_tiles.h"
 #include "kernels/test_support.h"
+#include "kernels/vector/drivers.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -17,6 +18,8 @@ using testing::TestWeights;
 void emulated_gemm(const GemmArgs& args, device::ThreadPool& pool) {
   amx::gemm(kEmulatedTileOps, args, pool);
 }
+
+constexpr WeightFormat kFormats[] = {WeightFormat::kBf16, WeightFormat::kFp8};
 
 enum class Start { kZero, kBias, kResidual };
 
@@ -31,8 +34,9 @@ struct Problem {
   std::vector<float> bias;
   std::vector<float> c_before;
 
-  Problem(Random& random, int64_t row_count, int64_t n, int64_t k, Start from)
-      : weights(random, n, k),
+  Problem(Random& random, int64_t row_count, int64_t n, int64_t k, Start from,
+          WeightFormat format = WeightFormat::kBf16)
+      : weights(random, n, k, format),
         rows(row_count),
         a_stride(k + 3),
         c_stride(n + 5),
@@ -85,11 +89,12 @@ void expect_within_bound(const Problem& p, const std::vector<float>& c, bool rou
         sum += term;
         magnitude += std::fabs(term);
       }
-      const double bound =
-          (static_cast<double>(k + 1) * 0x1p-24 + (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
+      const double roundings = static_cast<double>(k + k / 128 + 2);
+      const double bound = (roundings * 0x1p-24 + (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
       const float got = c[static_cast<size_t>(row * p.c_stride + column)];
       ASSERT_LE(std::fabs(static_cast<double>(got) - sum), bound)
-          << "rows " << p.rows << " n " << n << " k " << k << " at " << row << "," << column;
+          << "format " << static_cast<int>(p.weights.format) << " rows " << p.rows << " n " << n
+          << " k " << k << " at " << row << "," << column;
     }
     for (int64_t beyond = n; beyond < p.c_stride; ++beyond) {
       const auto at = static_cast<size_t>(row * p.c_stride + beyond);
@@ -103,12 +108,14 @@ class Gemm : public testing::EveryIsa {};
 TEST_P(Gemm, StaysWithinItsBoundOnEveryShape) {
   device::ThreadPool pool({.threads = 2});
   Random random(11);
-  for (const int64_t n : {1, 16, 17, 40, 200}) {
-    for (const int64_t k : {1, 2, 31, 64, 301}) {
-      for (const int64_t rows : {1, 2, 3, 5, 8, 17, 33}) {
-        const Problem problem(random, rows, n, k, Start::kZero);
-        ASSERT_NO_FATAL_FAILURE(
-            expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
+  for (const WeightFormat format : kFormats) {
+    for (const int64_t n : {1, 16, 17, 40, 200}) {
+      for (const int64_t k : {1, 2, 31, 64, 301}) {
+        for (const int64_t rows : {1, 2, 3, 5, 8, 17, 33}) {
+          const Problem problem(random, rows, n, k, Start::kZero, format);
+          ASSERT_NO_FATAL_FAILURE(expect_within_bound(problem, problem.run(kernels().gemm, pool),
+                                                      rounds_activations()));
+        }
       }
     }
   }
@@ -121,22 +128,26 @@ TEST_P(Gemm, EveryRowCountUpToFortyAndAroundTheBlocksIsRight) {
   std::vector<int64_t> counts(40);
   std::iota(counts.begin(), counts.end(), 1);
   for (const int64_t edge : {48, 64, 255, 256, 257, 300}) counts.push_back(edge);
-  for (const int64_t rows : counts) {
-    const Problem problem(random, rows, 35, 67, Start::kBias);
-    ASSERT_NO_FATAL_FAILURE(
-        expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
+  for (const WeightFormat format : kFormats) {
+    for (const int64_t rows : counts) {
+      const Problem problem(random, rows, 35, 167, Start::kBias, format);
+      ASSERT_NO_FATAL_FAILURE(
+          expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
+    }
   }
 }
 
 TEST_P(Gemm, StartsFromNothingABiasOrAResidual) {
   device::ThreadPool pool({.threads = 2});
   Random random(13);
-  for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
-    for (const int64_t rows : {1, 7, 40}) {
-      // k beyond one block, so that later blocks must continue the sums.
-      const Problem problem(random, rows, 53, 1100, start);
-      ASSERT_NO_FATAL_FAILURE(
-          expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
+  for (const WeightFormat format : kFormats) {
+    for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+      for (const int64_t rows : {1, 7, 40}) {
+        // k beyond one block, so that later blocks must continue the sums.
+        const Problem problem(random, rows, 53, 1100, start, format);
+        ASSERT_NO_FATAL_FAILURE(
+            expect_within_bound(problem, problem.run(kernels().gemm, pool), rounds_activations()));
+      }
     }
   }
 }
@@ -144,21 +155,23 @@ TEST_P(Gemm, StartsFromNothingABiasOrAResidual) {
 TEST_P(Gemm, ARowHasTheSameBitsAloneInABatchAndInAnySplit) {
   device::ThreadPool pool({.threads = 2});
   Random random(14);
-  for (const int64_t k : {65, 600, 1100}) {
-    const int64_t rows = 64;
-    const Problem problem(random, rows, 150, k, Start::kResidual);
-    const std::vector<float> together = problem.run(kernels().gemm, pool);
-    std::vector<float> alone = problem.c_before;
-    for (int64_t row = 0; row < rows; ++row) problem.run(kernels().gemm, pool, alone, row, 1);
-    EXPECT_TRUE(same_bits(together, alone)) << "one by one, k " << k;
-    for (int trial = 0; trial < 6; ++trial) {
-      std::vector<float> split = problem.c_before;
-      for (int64_t row = 0; row < rows;) {
-        const int64_t count = std::min(rows - row, 1 + random.below(rows - 1));
-        problem.run(kernels().gemm, pool, split, row, count);
-        row += count;
+  for (const WeightFormat format : kFormats) {
+    for (const int64_t k : {65, 600, 1100}) {
+      const int64_t rows = 64;
+      const Problem problem(random, rows, 150, k, Start::kResidual, format);
+      const std::vector<float> together = problem.run(kernels().gemm, pool);
+      std::vector<float> alone = problem.c_before;
+      for (int64_t row = 0; row < rows; ++row) problem.run(kernels().gemm, pool, alone, row, 1);
+      EXPECT_TRUE(same_bits(together, alone)) << "one by one, k " << k;
+      for (int trial = 0; trial < 6; ++trial) {
+        std::vector<float> split = problem.c_before;
+        for (int64_t row = 0; row < rows;) {
+          const int64_t count = std::min(rows - row, 1 + random.below(rows - 1));
+          problem.run(kernels().gemm, pool, split, row, count);
+          row += count;
+        }
+        EXPECT_TRUE(same_bits(together, split)) << "k " << k;
       }
-      EXPECT_TRUE(same_bits(together, split)) << "k " << k;
     }
   }
 }
@@ -169,26 +182,30 @@ TEST_P(Gemm, ManyRowsHaveTheBitsOfFewRows) {
   Random random(15);
   // Rows and k large enough for every blocking the drivers know.
   const int64_t rows = 300;
-  const Problem problem(random, rows, 37, 700, Start::kBias);
-  const std::vector<float> together = problem.run(kernels().gemm, pool);
-  for (const int64_t row : {int64_t{0}, int64_t{149}, int64_t{150}, int64_t{299}}) {
-    std::vector<float> alone = problem.c_before;
-    problem.run(kernels().gemm, pool, alone, row, 1);
-    for (int64_t column = 0; column < 37; ++column) {
-      const auto at = static_cast<size_t>(row * problem.c_stride + column);
-      ASSERT_TRUE(same_bits(together[at], alone[at])) << row << "," << column;
+  for (const WeightFormat format : kFormats) {
+    const Problem problem(random, rows, 37, 700, Start::kBias, format);
+    const std::vector<float> together = problem.run(kernels().gemm, pool);
+    for (const int64_t row : {int64_t{0}, int64_t{149}, int64_t{150}, int64_t{299}}) {
+      std::vector<float> alone = problem.c_before;
+      problem.run(kernels().gemm, pool, alone, row, 1);
+      for (int64_t column = 0; column < 37; ++column) {
+        const auto at = static_cast<size_t>(row * problem.c_stride + column);
+        ASSERT_TRUE(same_bits(together[at], alone[at])) << row << "," << column;
+      }
     }
   }
 }
 
 TEST_P(Gemm, TheNumberOfThreadsDoesNotShow) {
   Random random(16);
-  const Problem problem(random, 20, 260, 300, Start::kZero);
-  device::ThreadPool one({.threads = 1});
-  const std::vector<float> expected = problem.run(kernels().gemm, one);
-  for (const unsigned threads : {2u, 3u, 5u}) {
-    device::ThreadPool pool({.threads = threads});
-    EXPECT_TRUE(same_bits(expected, problem.run(kernels().gemm, pool))) << threads;
+  for (const WeightFormat format : kFormats) {
+    const Problem problem(random, 20, 260, 300, Start::kZero, format);
+    device::ThreadPool one({.threads = 1});
+    const std::vector<float> expected = problem.run(kernels().gemm, one);
+    for (const unsigned threads : {2u, 3u, 5u}) {
+      device::ThreadPool pool({.threads = threads});
+      EXPECT_TRUE(same_bits(expected, problem.run(kernels().gemm, pool))) << threads;
+    }
   }
 }
 
@@ -212,8 +229,9 @@ void expect_bits_of_products_alone(Group gemm_group, GemmFn gemm, device::Thread
   std::vector<Problem> problems;
   problems.reserve(150);
   for (int64_t i = 0; i < 150; ++i) {
-    problems.emplace_back(random, i % 7 == 3 ? 0 : 1 + i * i % 40, 16 + i % 35, 32 + i % 90,
-                          i % 2 == 0 ? Start::kZero : Start::kResidual);
+    problems.emplace_back(random, i % 7 == 3 ? 0 : 1 + i * i % 40, 16 + i % 35, 32 + i % 190,
+                          i % 2 == 0 ? Start::kZero : Start::kResidual,
+                          kFormats[static_cast<size_t>(i / 3) % std::size(kFormats)]);
   }
   std::vector<std::vector<float>> together;
   std::vector<GemmArgs> group;
@@ -236,23 +254,79 @@ TEST_P(Gemm, AGroupHasTheBitsOfItsProductsAlone) {
 
 BH_INSTANTIATE_FOR_EVERY_ISA(Gemm);
 
-TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
+// Every leaf library beside its set's name; AVX-512 has two of them, of which a set uses one.
+struct VectorPath {
+  const char* name;
+  const VectorOps* ops;
+  bool runnable;
+};
+
+std::vector<VectorPath> vector_paths() {
   const device::CpuFacts cpu = device::detect_cpu();
-  const KernelSet ref = *select_kernels(cpu, device::Isa::kRef);
+  return {{"avx2", &kAvx2Ops, cpu.avx2_fma_f16c},
+          {"avx512", &kAvx512Ops, cpu.avx512},
+          {"avx512 with vbmi", &kAvx512VbmiOps, cpu.avx512_vbmi}};
+}
+
+TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
+  const KernelSet ref = *select_kernels(device::detect_cpu(), device::Isa::kRef);
   device::ThreadPool pool({.threads = 2});
   Random random(21);
-  for (const IsaSupport& path : isa_support(cpu)) {
-    if (path.isa == device::Isa::kAmx) continue;
+  for (const VectorPath& path : vector_paths()) {
     if (!path.runnable) {
-      std::printf("NOT RUN: %s\n", path.reason.c_str());
+      std::printf("NOT RUN: no %s here\n", path.name);
       continue;
     }
-    const KernelSet set = *select_kernels(cpu, path.isa);
-    for (const int64_t rows : {1, 2, 3, 4, 6, 8, 13, 40, 270}) {
-      for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
-        const Problem problem(random, rows, 70, 531, start);
-        EXPECT_TRUE(same_bits(problem.run(ref.gemm, pool), problem.run(set.gemm, pool)))
-            << device::to_string(path.isa) << " rows " << rows;
+    for (const WeightFormat format : kFormats) {
+      for (const int64_t rows : {1, 2, 3, 4, 6, 7, 8, 12, 13, 40, 270}) {
+        for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+          const Problem problem(random, rows, 70, 531, start, format);
+          std::vector<float> c = problem.c_before;
+          vector::gemm(*path.ops, problem.args(c, 0, rows), pool);
+          EXPECT_TRUE(same_bits(problem.run(ref.gemm, pool), c))
+              << path.name << " format " << static_cast<int>(format) << " rows " << rows;
+        }
+      }
+    }
+  }
+}
+
+// One row of the unit vector k: what comes out is the value of every code, exactly.
+TEST(GemmPaths, EveryFp8CodeIsReadExactlyWhereverItStands) {
+  device::ThreadPool pool({.threads = 1});
+  // Column n holds code n at every k; the last one stands for NaN codes, which a checkpoint with
+  // any is refused for.
+  constexpr int64_t kCodes = 256;
+  constexpr int64_t kK = 8;
+  std::vector<quant::Fp8> codes(kCodes * kK);
+  for (int64_t n = 0; n < kCodes; ++n) {
+    const auto code = static_cast<quant::Fp8>(n % 128 == 127 ? 0 : n);
+    std::fill_n(codes.begin() + n * kK, kK, code);
+  }
+  const std::vector<float> scales(kCodes, 1.0f);
+  device::Buffer packed = testing::aligned_bytes(packed_bytes(WeightFormat::kFp8, kCodes, kK));
+  pack_rows_fp8(codes.data(), scales.data(), 0, kCodes, kK, packed.data());
+  for (const VectorPath& path : vector_paths()) {
+    if (!path.runnable) continue;
+    // Few rows read the codes as they stand, many rows a copy in BF16.
+    for (const int64_t rows : {kK, int64_t{40}}) {
+      std::vector<float> a(static_cast<size_t>(rows * kK), 0.0f);
+      for (int64_t row = 0; row < rows; ++row) a[static_cast<size_t>(row * kK + row % kK)] = 1.0f;
+      std::vector<float> c(static_cast<size_t>(rows * kCodes), NAN);
+      vector::gemm(*path.ops,
+                   {.a = a.data(),
+                    .a_stride = kK,
+                    .rows = rows,
+                    .w = {packed.data(), kCodes, kK, WeightFormat::kFp8},
+                    .c = c.data(),
+                    .c_stride = kCodes},
+                   pool);
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t n = 0; n < kCodes; ++n) {
+          const float value = quant::e4m3_to_float(codes[static_cast<size_t>(n * kK)]);
+          ASSERT_EQ(c[static_cast<size_t>(row * kCodes + n)], value)
+              << path.name << " code " << n << " k " << row % kK;
+        }
       }
     }
   }

@@ -62,6 +62,12 @@ struct Bound {
   }
 };
 
+KernelSet avx512_set(const device::CpuFacts& cpu) {
+  const char* description = "gemm avx512 12x32, attention avx512, row-wise avx512";
+  return cpu.avx512_vbmi ? Bound<kAvx512VbmiOps>::set(device::Isa::kAvx512, description)
+                         : Bound<kAvx512Ops>::set(device::Isa::kAvx512, description);
+}
+
 void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) { amx::gemm(kAmxOps, args, pool); }
 void amx_gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
   amx::gemm_group(kAmxOps, group, pool);
@@ -69,8 +75,8 @@ void amx_gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
 
 KernelSet amx_set() {
   // Tiles for the weights; attention and the row-wise ops keep the vector forms and their FP32.
-  KernelSet set = Bound<kAvx512Ops>::set(device::Isa::kAmx,
-                                         "gemm amx 32x32, attention avx512, row-wise avx512");
+  KernelSet set = Bound<kAvx512VbmiOps>::set(device::Isa::kAmx,
+                                             "gemm amx 32x32, attention avx512, row-wise avx512");
   set.gemm = amx_gemm;
   set.gemm_group = amx_gemm_group;
   return set;
@@ -89,7 +95,7 @@ base::Result<KernelSet> select_kernels(const device::CpuFacts& cpu, device::Isa 
     case device::Isa::kAvx2:
       return Bound<kAvx2Ops>::set(isa, "gemm avx2 6x16, attention avx2, row-wise avx2");
     case device::Isa::kAvx512:
-      return Bound<kAvx512Ops>::set(isa, "gemm avx512 12x32, attention avx512, row-wise avx512");
+      return avx512_set(cpu);
     case device::Isa::kAmx:
       return amx_set();
   }

@@ -9,6 +9,8 @@
 // A dword holds two neighbouring k of one column: the vector path widens it with a shift and a
 // mask, an AMX tile multiplies it as it stands. One k-pair row of a panel is one 64-byte line.
 //
+// FP8: fp8_panels.h. One scale for each row and 128 k, beside the codes of its panel.
+//
 // Threads: plain values; packing writes, everything else reads.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <cstdint>
 
 #include "quant/bf16.h"
+#include "quant/fp8.h"
 
 namespace bulkhead::kernels {
 
@@ -26,10 +29,6 @@ inline int64_t packed_pairs(int64_t k) {
   return ((k + 1) / 2 + kPairsAlign - 1) / kPairsAlign * kPairsAlign;
 }
 inline int64_t packed_panels(int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns; }
-inline size_t packed_bytes(int64_t n, int64_t k) {
-  return static_cast<size_t>(packed_panels(n) * packed_pairs(k) * kPanelColumns * 2) *
-         sizeof(quant::Bf16);
-}
 
 enum class WeightFormat : uint8_t {
   kBf16,
@@ -37,9 +36,14 @@ enum class WeightFormat : uint8_t {
   kInt4,  // q + 8 of q in [-8, 7], a BF16 scale for each row and 32 k
 };
 
+// Bytes of one panel, and of the whole matrix [n, k].
+int64_t packed_panel_bytes(WeightFormat format, int64_t k);
+size_t packed_bytes(WeightFormat format, int64_t n, int64_t k);
+inline size_t packed_bytes(int64_t n, int64_t k) { return packed_bytes(WeightFormat::kBf16, n, k); }
+
 // A packed matrix that somebody else owns.
 struct PackedWeights {
-  const std::byte* data = nullptr;  // 64-byte aligned, packed_bytes(n, k) bytes
+  const std::byte* data = nullptr;  // 64-byte aligned, packed_bytes(format, n, k) bytes
   int64_t n = 0;                    // output features
   int64_t k = 0;                    // input features
   WeightFormat format = WeightFormat::kBf16;
@@ -51,8 +55,12 @@ struct PackedWeights {
 // the first call); `source` is row-major [rows][k].
 void pack_rows(const quant::Bf16* source, int64_t row_begin, int64_t rows, int64_t k,
                quant::Bf16* packed);
+// As pack_rows. `codes` are [rows][k], none of them NaN; `scales` are [rows][ceil(k/128)].
+void pack_rows_fp8(const quant::Fp8* codes, const float* scales, int64_t row_begin, int64_t rows,
+                   int64_t k, std::byte* packed);
 
-// Row `n` of the matrix, widened: how an embedding table that is tied to the output head is read.
+// Row `n` of the matrix, each value code times scale: how an embedding table that is tied to the
+// output head is read.
 void unpack_row(const PackedWeights& weights, int64_t n, float* out);
 
 }  // namespace bulkhead::kernels

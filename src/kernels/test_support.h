@@ -55,24 +55,57 @@ inline device::Buffer aligned_bytes(size_t bytes) {
   return std::move(buffer).value();
 }
 
-// A matrix [n, k] of BF16 values, as they are and packed.
+// A matrix [n, k] in a format, as plain values and packed.
 struct TestWeights {
   int64_t n;
   int64_t k;
-  std::vector<quant::Bf16> plain;
+  WeightFormat format;
+  std::vector<quant::Bf16> plain;  // BF16
+  std::vector<uint8_t> codes;      // FP8, scales of its groups beside
+  std::vector<float> scales;
   device::Buffer bytes;
 
-  TestWeights(Random& random, int64_t rows, int64_t columns)
-      : n(rows),
-        k(columns),
-        plain(static_cast<size_t>(rows * columns)),
-        bytes(aligned_bytes(packed_bytes(rows, columns))) {
-    for (quant::Bf16& code : plain) code = quant::float_to_bf16(random.unit());
-    pack_rows(plain.data(), 0, n, k, bytes.as<quant::Bf16>().data());
+  TestWeights(Random& random, int64_t rows, int64_t columns, WeightFormat of = WeightFormat::kBf16)
+      : n(rows), k(columns), format(of), bytes(aligned_bytes(packed_bytes(of, rows, columns))) {
+    switch (format) {
+      case WeightFormat::kBf16:
+        plain.resize(static_cast<size_t>(n * k));
+        for (quant::Bf16& code : plain) code = quant::float_to_bf16(random.unit());
+        pack_rows(plain.data(), 0, n, k, bytes.as<quant::Bf16>().data());
+        return;
+      case WeightFormat::kFp8:
+        fill_fp8(random);
+        pack_rows_fp8(codes.data(), scales.data(), 0, n, k, bytes.data());
+        return;
+      case WeightFormat::kInt4:
+        break;
+    }
+    BH_CHECK(false, "a format that the tests know");
   }
-  PackedWeights packed() const { return {bytes.data(), n, k}; }
+  PackedWeights packed() const { return {bytes.data(), n, k, format}; }
   double at(int64_t row, int64_t column) const {
-    return static_cast<double>(quant::bf16_to_float(plain[static_cast<size_t>(row * k + column)]));
+    const auto index = static_cast<size_t>(row * k + column);
+    if (format == WeightFormat::kBf16) {
+      return static_cast<double>(quant::bf16_to_float(plain[index]));
+    }
+    const auto group = static_cast<size_t>(row * ((k + 127) / 128) + column / 128);
+    return static_cast<double>(quant::e4m3_to_float(codes[index])) *
+           static_cast<double>(scales[group]);
+  }
+
+ private:
+  // Every finite code comes up, one in eight of them subnormal; scales as blocks have them, a few
+  // of them odd.
+  void fill_fp8(Random& random) {
+    codes.resize(static_cast<size_t>(n * k));
+    for (uint8_t& code : codes) {
+      do code = static_cast<uint8_t>(random.below(random.below(8) == 0 ? 8 : 256));
+      while (code % 128 == 127);
+    }
+    scales.resize(static_cast<size_t>(n * ((k + 127) / 128)));
+    for (float& scale : scales) {
+      scale = (random.unit() + 1.5f) * (random.below(16) == 0 ? 0x1p-20f : 0x1p-8f);
+    }
   }
 };
 

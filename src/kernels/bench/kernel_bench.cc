@@ -168,8 +168,7 @@ void Bench::gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k) {
           .memory_bytes = 2.0 * weights,
           .l2_bytes = 0.0},
          [&] {
-           const std::byte* data =
-               weights_.data() + static_cast<size_t>(next++ % matrices) * bytes;
+           const std::byte* data = weights_.data() + static_cast<size_t>(next++ % matrices) * bytes;
            set.gemm({.a = a,
                      .a_stride = k,
                      .rows = rows,

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+#include "kernels/fp8_panels.h"
 #include "kernels/ref/ref.h"
 
 namespace bulkhead::kernels::ref {
@@ -11,25 +13,56 @@ float start_value(const GemmArgs& args, int64_t row, int64_t n) {
   return args.bias != nullptr ? args.bias[n] : 0.0f;
 }
 
+float product_bf16(const GemmArgs& args, const float* a, int64_t n, float start) {
+  const quant::Bf16* w =
+      args.w.bf16() + n / kPanelColumns * packed_pairs(args.w.k) * kPanelColumns * 2;
+  float sum = start;
+  for (int64_t k = 0; k < args.w.k; ++k) {
+    const quant::Bf16 code = w[k / 2 * kPanelColumns * 2 + n % kPanelColumns * 2 + k % 2];
+    sum = std::fma(a[k], quant::bf16_to_float(code), sum);
+  }
+  return sum;
+}
+
+float product_fp8(const GemmArgs& args, const float* a, int64_t n, float start) {
+  const std::byte* group = args.w.data + n / kPanelColumns * fp8_panel_bytes(args.w.k);
+  const int64_t column = n % kPanelColumns;
+  float c = start;
+  for (int64_t begin = 0; begin < args.w.k; begin += kFp8GroupK, group += kFp8GroupBytes) {
+    float sum = 0.0f;
+    for (int64_t k = 0; k < kFp8GroupK && begin + k < args.w.k; ++k) {
+      const auto code = static_cast<quant::Fp8>(group[kLineBytes + fp8_code_offset(column, k)]);
+      sum = std::fma(a[begin + k], quant::e4m3_to_float(code) * kFp8SumScale, sum);
+    }
+    c = std::fma(sum, reinterpret_cast<const float*>(group)[column], c);
+  }
+  return c;
+}
+
+float product(const GemmArgs& args, const float* a, int64_t n, float start) {
+  switch (args.w.format) {
+    case WeightFormat::kBf16:
+      return product_bf16(args, a, n, start);
+    case WeightFormat::kFp8:
+      return product_fp8(args, a, n, start);
+    case WeightFormat::kInt4:
+      break;
+  }
+  BH_CHECK(false, "a weight format that is multiplied");
+  return 0.0f;
+}
+
 }  // namespace
 
 void gemm(const GemmArgs& args, device::ThreadPool& pool) {
-  const int64_t panel_elements = packed_pairs(args.w.k) * kPanelColumns * 2;
   const int64_t panels = packed_panels(args.w.n);
   pool.run(static_cast<size_t>(panels), [&](size_t item, unsigned) {
-    const auto panel = static_cast<int64_t>(item);
-    const quant::Bf16* w = args.w.bf16() + panel * panel_elements;
-    const int64_t first = panel * kPanelColumns;
-    const int64_t columns = std::min(kPanelColumns, args.w.n - first);
+    const auto first = static_cast<int64_t>(item) * kPanelColumns;
+    const int64_t last = std::min(first + kPanelColumns, args.w.n);
     for (int64_t row = 0; row < args.rows; ++row) {
       const float* a = args.a + row * args.a_stride;
-      for (int64_t column = 0; column < columns; ++column) {
-        float sum = start_value(args, row, first + column);
-        for (int64_t k = 0; k < args.w.k; ++k) {
-          const quant::Bf16 code = w[k / 2 * kPanelColumns * 2 + column * 2 + k % 2];
-          sum = std::fma(a[k], quant::bf16_to_float(code), sum);
-        }
-        args.c[row * args.c_stride + first + column] = sum;
+      for (int64_t n = first; n < last; ++n) {
+        args.c[row * args.c_stride + n] = product(args, a, n, start_value(args, row, n));
       }
     }
   });

@@ -6,12 +6,17 @@
 #include "kernels/simd/peak-inl.h"
 #include "kernels/simd/rowwise-inl.h"
 #include "kernels/simd/turn-inl.h"
+// Formats of the micro-kernel.
+#include "kernels/simd/fp8-inl.h"
 
 namespace bulkhead::kernels {
 
 const VectorOps kAvx2Ops = {.panels_at_once = panels_at_once,
                             .tile_rows = kMaxTileRows,
-                            .multiply = multiply,
+                            .multiply = multiply<Bf16Lines>,
+                            .multiply_fp8 = multiply<Fp8Lines>,
+                            .fp8_lift = kFp8Lift,
+                            .expand_fp8 = expand_fp8,
                             .turn_panel = turn_panel,
                             .softmax = softmax,
                             .merge = merge,

@@ -100,6 +100,33 @@ inline Vec16 widen_odd(Pairs16 p) {
   return out;
 }
 
+// 4 k of e4m3 codes of 16 columns, in the byte order of fp8_panels.h.
+struct Codes16 {
+  __m256i lo;
+  __m256i hi;
+};
+inline Codes16 load_codes(const uint8_t* p) {
+  const auto* v = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+// A code moved to where BF16 has its sign and its lowest exponent and highest mantissa bits is
+// 2^-120 times its value, exactly: subnormal codes are subnormal floats.
+constexpr float kFp8Lift = 0x1p64f;
+inline __m256i code_bits() { return _mm256_set1_epi32(static_cast<int>(0x87f087f0u)); }
+// The k-pair in the upper bytes, and the one in the lower bytes.
+inline Pairs16 first_pairs(Codes16 c) {
+  return {_mm256_and_si256(_mm256_srai_epi16(c.lo, 4), code_bits()),
+          _mm256_and_si256(_mm256_srai_epi16(c.hi, 4), code_bits())};
+}
+inline Pairs16 second_pairs(Codes16 c) {
+  return first_pairs({_mm256_slli_epi16(c.lo, 8), _mm256_slli_epi16(c.hi, 8)});
+}
+inline void store_pairs(uint8_t* p, Pairs16 pairs) {
+  auto* v = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(v, pairs.lo);
+  _mm256_storeu_si256(v + 1, pairs.hi);
+}
+
 inline __m256i lane_mask(int64_t count) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);

@@ -1,7 +1,7 @@
 // The vocabulary on AVX-512: 16 floats in one register.
 //
-// Included only by simd/ops_avx512.cc. See vec_avx2.h for what each word means; the two agree bit
-// by bit.
+// Included only by simd/ops_avx512.cc and simd/ops_avx512_vbmi.cc. See vec_avx2.h for what each
+// word means; the two agree bit by bit.
 #pragma once
 
 #include <immintrin.h>
@@ -51,6 +51,61 @@ inline Vec16 widen_odd(Pairs16 p) {
   return {
       _mm512_castsi512_ps(_mm512_and_si512(p.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
 }
+
+struct Codes16 {
+  __m512i v;
+};
+inline Codes16 load_codes(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+inline void store_pairs(uint8_t* p, Pairs16 pairs) { _mm512_storeu_si512(p, pairs.v); }
+#ifdef __AVX512VBMI__
+// The bytes of 2^-56 times the value of each magnitude, as BF16: no subnormal floats, which are
+// slow on some processors.
+struct Fp8Bytes {
+  alignas(64) uint8_t upper[128] = {};
+  alignas(64) uint8_t lower[128] = {};
+  constexpr Fp8Bytes() {
+    for (int code = 0; code < 128; ++code) {
+      // Mantissa with its leading bit at 8, exponent of that bit.
+      int mantissa = code < 8 ? code : 8 + code % 8;
+      int exponent = (code < 8 ? 1 : code / 8) - 7;
+      if (mantissa == 0) continue;
+      for (; mantissa < 8; mantissa *= 2) --exponent;
+      const int bits = (exponent - 56 + 127) * 128 + (mantissa - 8) * 16;
+      upper[code] = static_cast<uint8_t>(bits / 256);
+      lower[code] = static_cast<uint8_t>(bits % 256);
+    }
+  }
+};
+constexpr Fp8Bytes kFp8Bytes;
+constexpr float kFp8Lift = 1.0f;
+inline __m512i fp8_upper(Codes16 c) {
+  const __m512i upper = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Bytes.upper), c.v,
+                                                 _mm512_load_si512(kFp8Bytes.upper + 64));
+  // upper | (code & 0x80)
+  return _mm512_ternarylogic_epi32(upper, c.v, _mm512_set1_epi8(-128), 0xf8);
+}
+inline __m512i fp8_lower(Codes16 c) {
+  return _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Bytes.lower), c.v,
+                                  _mm512_load_si512(kFp8Bytes.lower + 64));
+}
+// The upper bytes of `a` beside the lower bytes of `b`.
+inline Pairs16 join_bytes(__m512i a, __m512i b) {
+  return {_mm512_ternarylogic_epi32(a, b, _mm512_set1_epi16(-256), 0xe4)};
+}
+inline Pairs16 first_pairs(Codes16 c) {
+  return join_bytes(fp8_upper(c), _mm512_srli_epi16(fp8_lower(c), 8));
+}
+inline Pairs16 second_pairs(Codes16 c) {
+  return join_bytes(_mm512_slli_epi16(fp8_upper(c), 8), fp8_lower(c));
+}
+#else
+constexpr float kFp8Lift = 0x1p64f;
+inline Pairs16 first_pairs(Codes16 c) {
+  return {_mm512_and_si512(_mm512_srai_epi16(c.v, 4),
+                           _mm512_set1_epi32(static_cast<int>(0x87f087f0u)))};
+}
+inline Pairs16 second_pairs(Codes16 c) { return first_pairs({_mm512_slli_epi16(c.v, 8)}); }
+#endif
 
 inline __mmask16 lane_mask(int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);

@@ -17,12 +17,18 @@ struct PanelProduct {
   const float* a = nullptr;  // [rows][a_stride], indexed by the absolute k
   int64_t a_stride = 0;
   int64_t rows = 0;
-  // Panel p's weights for k in [s * run_k, (s + 1) * run_k) start at runs[s * panels + p], in the
-  // k-pair order of packed_weights.h. run_k is even.
-  const uint16_t* const* runs = nullptr;
-  // Null, or for each entry of runs an address whose lines are asked for while it is multiplied:
+  // Panel p's weights for k in [s * run_k, (s + 1) * run_k) start at runs[s * panels + p] or, where
+  // runs follow each other at equal distances, at runs[p] + s * run_stride. Their order is that of
+  // packed_weights.h; run_k is even, and a multiple of 4 for FP8.
+  const void* const* runs = nullptr;
+  int64_t run_stride = 0;  // bytes; 0: every run has its own entry
+  // Null, or found like runs: an address whose lines are asked for while the run is multiplied:
   // what comes next, where that does not follow in memory.
-  const uint16_t* const* ahead = nullptr;
+  const void* const* ahead = nullptr;
+  // Null, or found like runs: 16 FP32 factors, one for each column. Then every run is a scale
+  // group: its sum starts from zero, and c = fma(sum, factor, c) follows, c starting from start;
+  // k_begin and what is between runs are multiples of run_k.
+  const void* const* scales = nullptr;
   int64_t panels = 0;
   int64_t run_k = 0;
   int64_t k_begin = 0;
@@ -46,7 +52,14 @@ struct VectorOps {
   // multiples.
   int64_t (*panels_at_once)(int64_t rows);
   int64_t tile_rows;  // rows of the tallest tile: up to here multiply() reads the weights once
-  void (*multiply)(const PanelProduct& product);
+  void (*multiply)(const PanelProduct& product);  // BF16
+  // The same over FP8: a code is read as 2^-56 times its value (fp8_panels.h) where its factor is
+  // `fp8_lift` times what it stands for.
+  void (*multiply_fp8)(const PanelProduct& product);
+  float fp8_lift;
+  // `lines` lines of codes as twice as many lines of BF16 that stand for the same; as much is
+  // asked for from `ahead` on.
+  void (*expand_fp8)(const void* codes, int64_t lines, const void* ahead, void* out);
   // One panel of 16 keys (attention.h) as the values of the same tokens: the first 16 * dim_panels
   // dims of each, 16 dims of the 16 tokens at values + panel * value_stride, in token pairs.
   void (*turn_panel)(const uint16_t* keys, int64_t dim_panels, uint16_t* values,
@@ -72,5 +85,6 @@ struct VectorOps {
 
 extern const VectorOps kAvx2Ops;
 extern const VectorOps kAvx512Ops;
+extern const VectorOps kAvx512VbmiOps;  // the same bits, faster on FP8
 
 }  // namespace bulkhead::kernels

@@ -81,7 +81,7 @@ void gather_keys(const KvLayerView& kv, const Unit& unit, const CutRange& range,
 void turn_keys(const VectorOps& ops, const KvLayerView& kv, int64_t panels, Workspace& work) {
   constexpr int64_t kPanelCodes = kPanelColumns * kPanelColumns;
   for (int64_t panel = 0; panel < panels; ++panel) {
-    ops.turn_panel(work.runs[panel], packed_panels(kv.latent_dim),
+    ops.turn_panel(static_cast<const quant::Bf16*>(work.runs[panel]), packed_panels(kv.latent_dim),
                    work.values + panel * kPanelCodes, v_panel_elements(kKvSplit));
   }
 }
@@ -214,7 +214,7 @@ size_t Workspace::bytes(int64_t rows, const AttentionArgs& args) {
       cut_value_elements(kv) + (args.selected != nullptr ? cut_key_elements(kv) : 0);
   return static_cast<size_t>(floats) * sizeof(float) +
          static_cast<size_t>(codes) * sizeof(quant::Bf16) +
-         static_cast<size_t>(2 * kCutPanels * packed_panels(kv.value_dim())) * sizeof(uint16_t*);
+         static_cast<size_t>(2 * kCutPanels * packed_panels(kv.value_dim())) * sizeof(void*);
 }
 
 Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, const AttentionArgs& args) {
@@ -227,7 +227,7 @@ Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, const Attention
   float* partials = q + align_floats(rows * kv.head_dim);
   whole = place_partial(partials, rows, kv.value_dim());
   cut = place_partial(partials + partial, rows, kv.value_dim());
-  runs = reinterpret_cast<const uint16_t**>(partials + 2 * partial);
+  runs = reinterpret_cast<const void**>(partials + 2 * partial);
   ahead = runs + kCutPanels * packed_panels(kv.value_dim());
   values = reinterpret_cast<quant::Bf16*>(ahead + kCutPanels * packed_panels(kv.value_dim()));
   keys = values + cut_value_elements(kv);

@@ -63,8 +63,8 @@ class Workspace {
   // that were selected.
   quant::Bf16* values = nullptr;
   quant::Bf16* keys = nullptr;
-  const uint16_t** runs = nullptr;   // kKvSplit / 16 * panels of value_dim
-  const uint16_t** ahead = nullptr;  // as many
+  const void** runs = nullptr;   // kKvSplit / 16 * panels of value_dim
+  const void** ahead = nullptr;  // as many
 };
 
 // Copies the unit's query rows, scaled, into work.q.

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/vector/drivers.h"
+#include "kernels/vector/weight_path.h"
 
 namespace bulkhead::kernels::vector {
 namespace {
@@ -21,12 +22,26 @@ constexpr int64_t kPackedItemsPerThread = 4;
 
 int64_t round_down(int64_t value, int64_t unit) { return value / unit * unit; }
 
+// A scale group written out: its factors, then its lines in BF16.
+constexpr int64_t kCodeLineBytes = 64;
+int64_t expanded_group_bytes(const WeightPath& path) {
+  return kCodeLineBytes + path.group_k * kPanelColumns * static_cast<int64_t>(sizeof(quant::Bf16));
+}
+int64_t expanded_panel_bytes(const WeightPath& path) {
+  return kBlockK / path.group_k * expanded_group_bytes(path);
+}
+// Rows of lifted factors stand so far apart: not a power of two, which would share few cache sets.
+int64_t lifted_stride(int64_t k) { return (k + 15) / 16 * 16 + 16; }
+
 struct Plan {
+  WeightPath path;
   int64_t row_blocks;
   int64_t block_rows;
   int64_t item_panels;
   int64_t groups;  // of panels
   bool packs_rows;
+  bool expands;
+  bool lifts_rows;
 };
 
 // For one of `products` products that are dealt out together.
@@ -35,9 +50,13 @@ Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads, int
   if (args.rows <= 0 || args.w.n <= 0) return plan;
   BH_CHECK(args.w.k > 0, "gemm over no k");
   BH_CHECK(!args.accumulate || args.bias == nullptr, "gemm starts from c or from a bias, not both");
+  plan.path = weight_path(ops, args.w);
   plan.row_blocks = (args.rows + kBlockRows - 1) / kBlockRows;
   plan.block_rows = (args.rows + plan.row_blocks - 1) / plan.row_blocks;
-  plan.packs_rows = plan.block_rows > ops.tile_rows && plan.block_rows * args.w.k > kResidentFloats;
+  plan.expands = plan.path.expand != nullptr && plan.block_rows > plan.path.few_rows;
+  plan.packs_rows = plan.expands || (plan.block_rows > ops.tile_rows &&
+                                     plan.block_rows * args.w.k > kResidentFloats);
+  plan.lifts_rows = !plan.packs_rows && plan.path.lift != 1.0f;
   const int64_t panels = packed_panels(args.w.n);
   const int64_t side = ops.panels_at_once(plan.block_rows);
   const int64_t items = threads * (plan.packs_rows ? kPackedItemsPerThread : kItemsPerThread);
@@ -53,8 +72,12 @@ struct Block {
   const GemmArgs& args;
   int64_t row;
   int64_t rows;
-  float* packed;  // room for rows * kBlockK floats where the plan packs rows, else null
-  std::array<const quant::Bf16*, kMaxItemPanels> panels;
+  const Plan& plan;
+  const float* a;  // the rows' first k, where the plan does not pack them
+  int64_t a_stride;
+  float* packed;        // room for rows * kBlockK floats where the plan packs rows, else null
+  std::byte* expanded;  // room for panels_at_once() panels of kBlockK k where it expands them
+  std::array<const std::byte*, kMaxItemPanels> panels;
   int64_t panel_count;
 };
 
@@ -66,47 +89,117 @@ struct Target {
   int64_t c_stride;
 };
 
-// Panels [first, first + count) over k in [begin, end); begin is even.
-void multiply_range(const Block& block, int64_t first, int64_t count, int64_t begin, int64_t end,
-                    const Target& target) {
-  // Packed rows take a stretch of k through all panels: the next panel's is fetched ahead, and
-  // after the last panel the first one's next stretch.
-  std::array<const quant::Bf16*, kMaxItemPanels + 1> runs;
-  for (int64_t p = 0; p < count; ++p) {
-    runs[static_cast<size_t>(p)] =
-        block.panels[static_cast<size_t>(first + p)] + begin * kPanelColumns;
-  }
-  runs[static_cast<size_t>(count)] = block.panels[static_cast<size_t>(first)] + end * kPanelColumns;
+// The part of a product that all formats share: panels [first, first + count) over k in
+// [begin, end); begin is a multiple of kBlockK.
+PanelProduct product_of(const Block& block, int64_t first, int64_t count, int64_t begin,
+                        int64_t end, const Target& target) {
   const bool packed = block.packed != nullptr;
   // Later k continue the sums that the earlier ones left in c.
   const float* start = begin > 0 ? target.c : target.start;
-  block.ops.multiply(
-      {.a = packed ? block.packed : block.args.a + block.row * block.args.a_stride + begin,
-       .a_stride = packed ? kBlockK : block.args.a_stride,
-       .rows = block.rows,
-       .runs = runs.data(),
-       .ahead = packed ? runs.data() + 1 : nullptr,
-       .panels = count,
-       .run_k = packed_pairs(block.args.w.k) * 2,
-       .k_begin = 0,
-       .k_end = end - begin,
-       .start = start != nullptr ? start + first * kPanelColumns : nullptr,
-       .start_stride = begin > 0 ? target.c_stride : target.start_stride,
-       .c = target.c + first * kPanelColumns,
-       .c_stride = target.c_stride});
+  return {.a = packed ? block.packed : block.a + begin,
+          .a_stride = packed ? kBlockK : block.a_stride,
+          .rows = block.rows,
+          .panels = count,
+          .k_begin = 0,
+          .k_end = end - begin,
+          .start = start != nullptr ? start + first * kPanelColumns : nullptr,
+          .start_stride = begin > 0 ? target.c_stride : target.start_stride,
+          .c = target.c + first * kPanelColumns,
+          .c_stride = target.c_stride};
+}
+
+// Where panel `index` of the block has its k from `begin` on.
+const std::byte* stretch(const Block& block, int64_t index, int64_t begin) {
+  const WeightPath& path = block.plan.path;
+  const int64_t at = path.group_k > 0 ? begin / path.group_k * path.group_bytes
+                                      : begin * kPanelColumns * int64_t{sizeof(quant::Bf16)};
+  return block.panels[static_cast<size_t>(index)] + at;
+}
+
+// As the codes stand in the panels.
+void multiply_range(const Block& block, int64_t first, int64_t count, int64_t begin, int64_t end,
+                    const Target& target) {
+  const WeightPath& path = block.plan.path;
+  PanelProduct product = product_of(block, first, count, begin, end, target);
+  // Packed rows take a stretch of k through all panels: the next panel's is fetched ahead, and
+  // after the last panel the first one's next stretch.
+  std::array<const void*, kMaxItemPanels + 1> runs;
+  std::array<const void*, kMaxItemPanels> scales;
+  for (int64_t p = 0; p < count; ++p) {
+    const std::byte* at = stretch(block, first + p, begin);
+    runs[static_cast<size_t>(p)] = at + path.group_lines_at;
+    scales[static_cast<size_t>(p)] = at;
+  }
+  runs[static_cast<size_t>(count)] = stretch(block, first, end);
+  product.runs = runs.data();
+  if (path.group_k > 0) {
+    product.scales = scales.data();
+    product.run_stride = path.group_bytes;
+    product.run_k = path.group_k;
+  } else {
+    product.run_k = packed_pairs(block.args.w.k) * 2;
+    product.ahead = block.packed != nullptr ? runs.data() + 1 : nullptr;
+  }
+  path.multiply(product);
+}
+
+// Writes panel `index` over k in [begin, end) out as BF16, each group behind its factors.
+void expand_panel(const Block& block, int64_t index, int64_t begin, int64_t end, std::byte* out) {
+  const WeightPath& path = block.plan.path;
+  const bool last = index + 1 == block.panel_count;
+  const std::byte* from = stretch(block, index, begin);
+  const std::byte* ahead = last ? stretch(block, 0, end) : stretch(block, index + 1, begin);
+  for (int64_t k = begin; k < end; k += path.group_k) {
+    std::copy_n(from, kCodeLineBytes, out);
+    path.expand(from + path.group_lines_at, std::min(path.group_k, end - k), block.ops, ahead,
+                out + kCodeLineBytes);
+    from += path.group_bytes;
+    ahead += path.group_bytes;
+    out += expanded_group_bytes(path);
+  }
+}
+
+// The same product over panels that are written out first, a few at a time.
+void multiply_expanded(const Block& block, int64_t begin, int64_t end, const Target& target) {
+  const WeightPath& path = block.plan.path;
+  const int64_t side = block.ops.panels_at_once(block.rows);
+  for (int64_t first = 0; first < block.panel_count; first += side) {
+    const int64_t count = std::min(side, block.panel_count - first);
+    PanelProduct product = product_of(block, first, count, begin, end, target);
+    std::array<const void*, kMaxItemPanels> runs;
+    std::array<const void*, kMaxItemPanels> scales;
+    for (int64_t p = 0; p < count; ++p) {
+      std::byte* out = block.expanded + p * expanded_panel_bytes(path);
+      expand_panel(block, first + p, begin, end, out);
+      scales[static_cast<size_t>(p)] = out;
+      runs[static_cast<size_t>(p)] = out + kCodeLineBytes;
+    }
+    product.runs = runs.data();
+    product.scales = scales.data();
+    product.run_stride = expanded_group_bytes(path);
+    product.run_k = path.group_k;
+    block.ops.multiply(product);
+  }
 }
 
 // Rows of a power-of-two stride share few cache sets: side by side they fit L1 and L2.
 void pack_rows_of_a(const Block& block, int64_t begin, int64_t end) {
+  const float lift = block.plan.path.lift;
   for (int64_t r = 0; r < block.rows; ++r) {
-    std::copy_n(block.args.a + (block.row + r) * block.args.a_stride + begin, end - begin,
-                block.packed + r * kBlockK);
+    const float* from = block.a + r * block.a_stride + begin;
+    float* to = block.packed + r * kBlockK;
+    if (lift == 1.0f) {
+      std::copy_n(from, end - begin, to);
+    } else {
+      block.ops.scale(from, lift, to, end - begin);
+    }
   }
 }
 
 void multiply_block(const Block& block, const Target& target) {
   const int64_t k = block.args.w.k;
-  if (block.rows <= block.ops.tile_rows) {
+  if (block.packed == nullptr &&
+      block.rows <= std::max(block.ops.tile_rows, block.plan.path.few_rows)) {
     // One tile of rows: every weight is used once, nothing is worth keeping.
     multiply_range(block, 0, block.panel_count, 0, k, target);
     return;
@@ -115,7 +208,11 @@ void multiply_block(const Block& block, const Target& target) {
     for (int64_t begin = 0; begin < k; begin += kBlockK) {
       const int64_t end = std::min(k, begin + kBlockK);
       pack_rows_of_a(block, begin, end);
-      multiply_range(block, 0, block.panel_count, begin, end, target);
+      if (block.plan.expands) {
+        multiply_expanded(block, begin, end, target);
+      } else {
+        multiply_range(block, 0, block.panel_count, begin, end, target);
+      }
     }
     return;
   }
@@ -150,24 +247,56 @@ std::span<float> floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
+// A worker's memory for one item, carved out of its scratch.
+struct Space {
+  float* rows;    // packed or lifted
+  float* beside;  // of a ragged panel
+  std::byte* expanded;
+
+  Space(const VectorOps& ops, const Plan& plan, int64_t k, std::span<float> scratch) {
+    const int64_t row_floats = plan.block_rows * (plan.lifts_rows ? lifted_stride(k) : kBlockK);
+    const int64_t ragged_floats = plan.block_rows * kPanelColumns;
+    const int64_t expanded_bytes =
+        plan.expands ? ops.panels_at_once(plan.block_rows) * expanded_panel_bytes(plan.path) : 0;
+    const int64_t floats =
+        row_floats + ragged_floats + expanded_bytes / static_cast<int64_t>(sizeof(float));
+    BH_CHECK(scratch.size() >= static_cast<size_t>(floats),
+             "a worker's scratch is too small for gemm");
+    rows = scratch.data();
+    beside = rows + row_floats;
+    expanded = reinterpret_cast<std::byte*>(beside + ragged_floats);
+  }
+};
+
 void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int64_t item,
               std::span<float> scratch) {
-  BH_CHECK(scratch.size() >= static_cast<size_t>(plan.block_rows * (kBlockK + kPanelColumns)),
-           "a worker's scratch is too small for gemm");
+  const Space space(ops, plan, args.w.k, scratch);
   const int64_t first_row = item / plan.groups * plan.block_rows;
   const int64_t first = item % plan.groups * plan.item_panels;
   const int64_t last = std::min(first + plan.item_panels, packed_panels(args.w.n));
   const int64_t whole = std::min(last, args.w.n / kPanelColumns);
-  const int64_t panel_elements = packed_pairs(args.w.k) * kPanelColumns * 2;
   Block block{ops,
               args,
               first_row,
               std::min(plan.block_rows, args.rows - first_row),
-              plan.packs_rows ? scratch.data() : nullptr,
+              plan,
+              args.a + first_row * args.a_stride,
+              args.a_stride,
+              plan.packs_rows ? space.rows : nullptr,
+              space.expanded,
               {},
               0};
+  if (plan.lifts_rows) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      ops.scale(block.a + r * args.a_stride, plan.path.lift,
+                space.rows + r * lifted_stride(args.w.k), args.w.k);
+    }
+    block.a = space.rows;
+    block.a_stride = lifted_stride(args.w.k);
+  }
   for (int64_t panel = first; panel < whole; ++panel) {
-    block.panels[static_cast<size_t>(block.panel_count++)] = args.w.bf16() + panel * panel_elements;
+    block.panels[static_cast<size_t>(block.panel_count++)] =
+        args.w.data + panel * plan.path.panel_bytes;
   }
   if (block.panel_count > 0) {
     float* c = args.c + first_row * args.c_stride + first * kPanelColumns;
@@ -176,9 +305,9 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
         block, {args.accumulate ? c : bias, args.accumulate ? args.c_stride : 0, c, args.c_stride});
   }
   if (whole < last) {
-    block.panels[0] = args.w.bf16() + whole * panel_elements;
+    block.panels[0] = args.w.data + whole * plan.path.panel_bytes;
     block.panel_count = 1;
-    multiply_ragged(block, whole * kPanelColumns, scratch.data() + plan.block_rows * kBlockK);
+    multiply_ragged(block, whole * kPanelColumns, space.beside);
   }
 }
 

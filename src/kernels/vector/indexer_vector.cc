@@ -32,7 +32,7 @@ struct Space {
 void multiply_cut(const VectorOps& ops, const SelectArgs& args, const AttentionSlice& slice,
                   int64_t row, int32_t begin, int32_t count, const Space& space) {
   const KvLayerView& keys = args.keys;
-  std::array<const uint16_t*, kCutPanels> runs;
+  std::array<const void*, kCutPanels> runs;
   const int64_t panels = packed_panels(count);
   for (int64_t panel = 0; panel < panels; ++panel) {
     const auto position = static_cast<int32_t>(begin + panel * kPanelColumns);

@@ -1,0 +1,36 @@
+// Lines of e4m3 codes for the micro-kernel. Included after multiply-inl.h, by ISA translation units
+// only.
+#pragma once
+
+#include "kernels/simd/vector_ops.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+struct Fp8Lines {
+  static constexpr int64_t kStep = 4;
+  template <int kIndex>
+  [[gnu::always_inline]] static Vec16 widen(const uint8_t* line) {
+    const Codes16 codes = load_codes(line);
+    const Pairs16 pairs = kIndex < 2 ? first_pairs(codes) : second_pairs(codes);
+    return kIndex % 2 == 0 ? widen_even(pairs) : widen_odd(pairs);
+  }
+  [[gnu::always_inline]] static Vec16 factors(const uint8_t* p) {
+    return load16(reinterpret_cast<const float*>(p));
+  }
+};
+
+void expand_fp8(const void* codes, int64_t lines, const void* ahead, void* out) {
+  const auto* from = static_cast<const uint8_t*>(codes);
+  const auto* next = static_cast<const uint8_t*>(ahead);
+  auto* to = static_cast<uint8_t*>(out);
+  for (int64_t line = 0; line < lines; ++line) {
+    prefetch(next + line * kLine);
+    const Codes16 c = load_codes(from + line * kLine);
+    store_pairs(to + 2 * line * kLine, first_pairs(c));
+    store_pairs(to + (2 * line + 1) * kLine, second_pairs(c));
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::kernels

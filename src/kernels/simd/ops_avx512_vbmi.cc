@@ -1,0 +1,33 @@
+// AVX-512 with byte permutes: the same source, FP8 by tables. Compiled with this ISA's flags;
+// includes nothing but the vocabulary and its users.
+#include "kernels/simd/vec_avx512.h"
+// The order matters: the words first, then what is written in them.
+#include "kernels/simd/math-inl.h"
+#include "kernels/simd/multiply-inl.h"
+#include "kernels/simd/peak-inl.h"
+#include "kernels/simd/rowwise-inl.h"
+#include "kernels/simd/turn-inl.h"
+// Formats of the micro-kernel.
+#include "kernels/simd/fp8-inl.h"
+
+namespace bulkhead::kernels {
+
+const VectorOps kAvx512VbmiOps = {.panels_at_once = panels_at_once,
+                                  .tile_rows = kMaxTileRows,
+                                  .multiply = multiply<Bf16Lines>,
+                                  .multiply_fp8 = multiply<Fp8Lines>,
+                                  .fp8_lift = kFp8Lift,
+                                  .expand_fp8 = expand_fp8,
+                                  .turn_panel = turn_panel,
+                                  .softmax = softmax,
+                                  .merge = merge,
+                                  .divide = divide,
+                                  .scale = scale,
+                                  .rms_norm = rms_norm,
+                                  .rope = rope,
+                                  .swiglu = swiglu,
+                                  .exponential = exponential_of,
+                                  .fma_rounds = fma_rounds,
+                                  .read_floats = read_floats};
+
+}  // namespace bulkhead::kernels
