@@ -14,7 +14,7 @@ from chat_format import Document, GIVEN, to_document
 
 # Shares of documents before they are tilted towards what still fails. A choice says few tokens, so
 # it takes many to weigh as much as the rest.
-SHARES = {"vault": 3.0, "vault_far": 1.0, "echo": 1.0, "record": 0.7, "problem": 1.2,
+SHARES = {"vault": 3.0, "vault_far": 1.0, "echo": 1.0, "record": 0.7, "problem": 0.2,
           "choice": 4.0, "tools": 2.0, "repeat": 0.3, "look_up": 1.0}
 # A step never loses a task for good: what is not practised is forgotten.
 LEAST = 0.15
