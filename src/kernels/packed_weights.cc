@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/fp8_panels.h"
+#include "kernels/int4_panels.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -36,7 +37,7 @@ int64_t packed_panel_bytes(WeightFormat format, int64_t k) {
     case WeightFormat::kFp8:
       return fp8_panel_bytes(k);
     case WeightFormat::kInt4:
-      break;
+      return int4_panel_bytes(k);
   }
   BH_CHECK(false, "a weight format that is packed");
   return 0;
@@ -87,7 +88,7 @@ void unpack_row(const PackedWeights& weights, int64_t n, float* out) {
     case WeightFormat::kFp8:
       return unpack_row_fp8(weights, n, out);
     case WeightFormat::kInt4:
-      break;
+      return unpack_row_int4(weights.data, weights.k, n, out);
   }
   BH_CHECK(false, "a weight format that is packed");
 }

@@ -10,6 +10,7 @@
 // mask, an AMX tile multiplies it as it stands. One k-pair row of a panel is one 64-byte line.
 //
 // FP8: fp8_panels.h. One scale for each row and 128 k, beside the codes of its panel.
+// INT4: int4_panels.h. One scale for each row and 32 k.
 //
 // Threads: plain values; packing writes, everything else reads.
 #pragma once
@@ -58,6 +59,9 @@ void pack_rows(const quant::Bf16* source, int64_t row_begin, int64_t rows, int64
 // As pack_rows. `codes` are [rows][k], none of them NaN; `scales` are [rows][ceil(k/128)].
 void pack_rows_fp8(const quant::Fp8* codes, const float* scales, int64_t row_begin, int64_t rows,
                    int64_t k, std::byte* packed);
+// As pack_rows. `codes` are [rows][k] in 0..15, `scales` are [rows][ceil(k/32)].
+void pack_rows_int4(const uint8_t* codes, const quant::Bf16* scales, int64_t row_begin,
+                    int64_t rows, int64_t k, std::byte* packed);
 
 // Row `n` of the matrix, each value code times scale: how an embedding table that is tied to the
 // output head is read.

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "kernels/fp8_panels.h"
+#include "kernels/int4_panels.h"
 #include "kernels/ref/ref.h"
 
 namespace bulkhead::kernels::ref {
@@ -39,6 +40,20 @@ float product_fp8(const GemmArgs& args, const float* a, int64_t n, float start) 
   return c;
 }
 
+float product_int4(const GemmArgs& args, const float* a, int64_t n, float start) {
+  const std::byte* panel = args.w.data + n / kPanelColumns * int4_panel_bytes(args.w.k);
+  const int64_t column = n % kPanelColumns;
+  float c = start;
+  for (int64_t begin = 0; begin < args.w.k; begin += kInt4GroupK) {
+    float sum = 0.0f;
+    for (int64_t k = begin; k < std::min(begin + kInt4GroupK, args.w.k); ++k) {
+      sum = std::fma(a[k], static_cast<float>(int4_value(panel, column, k)), sum);
+    }
+    c = std::fma(sum, int4_scale(panel, column, begin / kInt4GroupK), c);
+  }
+  return c;
+}
+
 float product(const GemmArgs& args, const float* a, int64_t n, float start) {
   switch (args.w.format) {
     case WeightFormat::kBf16:
@@ -46,7 +61,7 @@ float product(const GemmArgs& args, const float* a, int64_t n, float start) {
     case WeightFormat::kFp8:
       return product_fp8(args, a, n, start);
     case WeightFormat::kInt4:
-      break;
+      return product_int4(args, a, n, start);
   }
   BH_CHECK(false, "a weight format that is multiplied");
   return 0.0f;

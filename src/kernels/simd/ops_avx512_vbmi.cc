@@ -9,6 +9,7 @@
 #include "kernels/simd/turn-inl.h"
 // Formats of the micro-kernel.
 #include "kernels/simd/fp8-inl.h"
+#include "kernels/simd/multiply_int4-inl.h"
 
 namespace bulkhead::kernels {
 
@@ -18,6 +19,11 @@ const VectorOps kAvx512VbmiOps = {.panels_at_once = panels_at_once,
                                   .multiply_fp8 = multiply<Fp8Lines>,
                                   .fp8_lift = kFp8Lift,
                                   .expand_fp8 = expand_fp8,
+                                  .int4_panels_at_once = int4_panels_at_once,
+                                  .int4_tile_rows = kMaxCodeTileRows,
+                                  .multiply_int4 = multiply_int4,
+                                  .expand_int4 = expand_int4,
+                                  .multiply_scaled = multiply_scaled,
                                   .turn_panel = turn_panel,
                                   .softmax = softmax,
                                   .merge = merge,

@@ -127,6 +127,68 @@ inline void store_pairs(uint8_t* p, Pairs16 pairs) {
   _mm256_storeu_si256(v + 1, pairs.hi);
 }
 
+// A dword of eight 4-bit codes for each column.
+struct Nibbles16 {
+  __m256i lo;
+  __m256i hi;
+};
+// Panels whose codes are in registers at a time while a row's sums of all its panels are.
+constexpr int kCodePanels = 2;
+// Rows of a tile that widens codes in registers: beyond, the sums leave no room for them.
+constexpr int kMaxCodeTileRows = 4;
+template <template <int...> class Table>
+using ForCodeTileRows = Table<1, 2, 3, 4>;
+constexpr int code_tile_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+
+inline Nibbles16 load_nibbles(const uint8_t* p) {
+  const auto* v = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+// Codes 0 to 4, and 5 to 7, as nibble_float() wants them. A code in mantissa bits 4i to 4i + 3 of a
+// float of exponent 23 - 4i adds its own value: the exponent bits of all five places are set here,
+// one mask then keeps a code and its exponent.
+constexpr uint32_t kCodeExponents = 0x4f000000u;
+inline Nibbles16 with_exponents(__m256i lo, __m256i hi) {
+  const __m256i exponents = _mm256_set1_epi32(static_cast<int>(kCodeExponents));
+  Nibbles16 out{_mm256_or_si256(lo, exponents), _mm256_or_si256(hi, exponents)};
+  // Unseen, the optimiser would undo the sharing: (x | a) & b as (x & b) | (a & b).
+  asm("" : "+x"(out.lo), "+x"(out.hi));
+  return out;
+}
+inline Nibbles16 low_nibbles(Nibbles16 c) { return with_exponents(c.lo, c.hi); }
+inline Nibbles16 high_nibbles(Nibbles16 c) {
+  return with_exponents(_mm256_srli_epi32(c.lo, 20), _mm256_srli_epi32(c.hi, 20));
+}
+// Drops code 0.
+inline Nibbles16 next_nibbles(Nibbles16 c) {
+  return {_mm256_srli_epi32(c.lo, 4), _mm256_srli_epi32(c.hi, 4)};
+}
+// code - 8 of every column, of the code in place 0 to 4.
+template <int kPlace>
+[[gnu::always_inline]] inline Vec16 nibble_float(Nibbles16 c) {
+  constexpr int kExponent = 23 - 4 * kPlace;
+  const __m256i mask = _mm256_set1_epi32(((127 + kExponent) << 23) | (15 << (4 * kPlace)));
+  const __m256 offset = _mm256_set1_ps(static_cast<float>((1 << kExponent) + 8));
+  return {_mm256_sub_ps(_mm256_castsi256_ps(_mm256_and_si256(c.lo, mask)), offset),
+          _mm256_sub_ps(_mm256_castsi256_ps(_mm256_and_si256(c.hi, mask)), offset)};
+}
+// 16 BF16.
+inline Vec16 load_bf16(const uint16_t* p) {
+  const auto* v = reinterpret_cast<const __m128i*>(p);
+  const __m256i lo = _mm256_cvtepu16_epi32(_mm_loadu_si128(v));
+  const __m256i hi = _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
+}
+// A line of BF16 pairs from values that are BF16 already.
+inline void store_bf16_pairs(uint8_t* p, Vec16 even, Vec16 odd) {
+  auto* v = reinterpret_cast<__m256i*>(p);
+  const __m256i lo = _mm256_srli_epi32(_mm256_castps_si256(even.lo), 16);
+  const __m256i hi = _mm256_srli_epi32(_mm256_castps_si256(even.hi), 16);
+  _mm256_storeu_si256(v, _mm256_or_si256(lo, _mm256_castps_si256(odd.lo)));
+  _mm256_storeu_si256(v + 1, _mm256_or_si256(hi, _mm256_castps_si256(odd.hi)));
+}
+
 inline __m256i lane_mask(int64_t count) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);

@@ -107,6 +107,45 @@ inline Pairs16 first_pairs(Codes16 c) {
 inline Pairs16 second_pairs(Codes16 c) { return first_pairs({_mm512_slli_epi16(c.v, 8)}); }
 #endif
 
+struct Nibbles16 {
+  __m512i v;
+};
+constexpr int kCodePanels = 4;
+constexpr int kMaxCodeTileRows = 12;
+template <template <int...> class Table>
+using ForCodeTileRows = Table<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+constexpr int code_tile_panels(int rows) { return rows <= 2 ? 4 : rows <= 6 ? 2 : 1; }
+
+inline Nibbles16 load_nibbles(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Nibbles16 low_nibbles(Nibbles16 c) { return {c.v}; }
+// In the compiler's own words: g++ 12 fails on the intrinsic here, which starts from an undefined
+// register.
+using Words16 = uint32_t __attribute__((vector_size(64)));
+inline Nibbles16 high_nibbles(Nibbles16 c) {
+  return {reinterpret_cast<__m512i>(reinterpret_cast<Words16>(c.v) >> 20)};
+}
+inline Nibbles16 next_nibbles(Nibbles16 c) {
+  return {reinterpret_cast<__m512i>(reinterpret_cast<Words16>(c.v) >> 4)};
+}
+template <int kPlace>
+[[gnu::always_inline]] inline Vec16 nibble_float(Nibbles16 c) {
+  constexpr int kExponent = 23 - 4 * kPlace;
+  const __m512i mask = _mm512_set1_epi32(15 << (4 * kPlace));
+  const __m512i exponent = _mm512_set1_epi32((127 + kExponent) << 23);
+  const __m512 offset = _mm512_set1_ps(static_cast<float>((1 << kExponent) + 8));
+  constexpr int kAndOr = 0xea;  // (c & mask) | exponent
+  const __m512i sum = _mm512_ternarylogic_epi32(c.v, mask, exponent, kAndOr);
+  return {_mm512_sub_ps(_mm512_castsi512_ps(sum), offset)};
+}
+inline Vec16 load_bf16(const uint16_t* p) {
+  const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16))};
+}
+inline void store_bf16_pairs(uint8_t* p, Vec16 even, Vec16 odd) {
+  const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even.v), 16);
+  _mm512_storeu_si512(p, _mm512_or_si512(low, _mm512_castps_si512(odd.v)));
+}
+
 inline __mmask16 lane_mask(int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
 }

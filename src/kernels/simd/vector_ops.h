@@ -39,6 +39,40 @@ struct PanelProduct {
   int64_t c_stride = 0;
 };
 
+// c[r][16 p + i] = start, then for each group of 32 k, ascending:
+//   c = fma(sum of a[r][k] * q(p, k, i), scale(p, group, i), c),
+// the sum being one fused multiply-add per k from 0, k ascending.
+struct Int4Product {
+  const float* a = nullptr;  // [rows][a_stride]
+  int64_t a_stride = 0;
+  int64_t rows = 0;
+  const uint8_t* const* codes = nullptr;  // of each panel, blocks of int4_panels.h
+  int64_t panels = 0;
+  int64_t k = 0;
+  const float* start = nullptr;  // as PanelProduct
+  int64_t start_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+};
+
+// The same from codes that expand_int4 made BF16: for many rows.
+struct ScaledProduct {
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  int64_t rows = 0;
+  const uint8_t* lines = nullptr;  // k-pairs of panel p at lines + p * line_stride
+  int64_t line_stride = 0;
+  const float* scales = nullptr;  // 16 of each group of panel p at scales + p * scale_stride
+  int64_t scale_stride = 0;
+  int64_t group_k = 0;  // even
+  int64_t panels = 0;
+  int64_t k = 0;
+  const float* start = nullptr;
+  int64_t start_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+};
+
 // One query row's state of the softmax over cuts.
 struct SoftmaxState {
   float max = 0.0f;
@@ -60,6 +94,15 @@ struct VectorOps {
   // `lines` lines of codes as twice as many lines of BF16 that stand for the same; as much is
   // asked for from `ahead` on.
   void (*expand_fp8)(const void* codes, int64_t lines, const void* ahead, void* out);
+  // Panels side by side for this many rows, rows of the tallest tile, and the product.
+  int64_t (*int4_panels_at_once)(int64_t rows);
+  int64_t int4_tile_rows;
+  void (*multiply_int4)(const Int4Product& product);
+  // `groups` groups of one panel (the first one even) as BF16 lines, unscaled, and as FP32 scales;
+  // meanwhile as many bytes are asked for at `ahead`.
+  void (*expand_int4)(const uint8_t* codes, int64_t groups, const uint8_t* ahead, uint8_t* lines,
+                      float* scales);
+  void (*multiply_scaled)(const ScaledProduct& product);
   // One panel of 16 keys (attention.h) as the values of the same tokens: the first 16 * dim_panels
   // dims of each, 16 dims of the 16 tokens at values + panel * value_stride, in token pairs.
   void (*turn_panel)(const uint16_t* keys, int64_t dim_panels, uint16_t* values,

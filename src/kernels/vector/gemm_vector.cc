@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/vector/drivers.h"
+#include "kernels/vector/gemm_int4.h"
 #include "kernels/vector/weight_path.h"
 
 namespace bulkhead::kernels::vector {
@@ -57,8 +58,11 @@ Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads, int
   plan.packs_rows = plan.expands || (plan.block_rows > ops.tile_rows &&
                                      plan.block_rows * args.w.k > kResidentFloats);
   plan.lifts_rows = !plan.packs_rows && plan.path.lift != 1.0f;
+  const bool int4_few = plan.path.is_int4 && int4_in_registers(ops, plan.block_rows);
+  if (plan.path.is_int4) plan.packs_rows = !int4_few;
   const int64_t panels = packed_panels(args.w.n);
-  const int64_t side = ops.panels_at_once(plan.block_rows);
+  const int64_t side =
+      int4_few ? ops.int4_panels_at_once(plan.block_rows) : ops.panels_at_once(plan.block_rows);
   const int64_t items = threads * (plan.packs_rows ? kPackedItemsPerThread : kItemsPerThread);
   const int64_t groups = std::max<int64_t>(1, items / (plan.row_blocks * products));
   plan.item_panels = std::clamp(round_down(panels / groups, side), side, kMaxItemPanels);
@@ -77,6 +81,7 @@ struct Block {
   int64_t a_stride;
   float* packed;        // room for rows * kBlockK floats where the plan packs rows, else null
   std::byte* expanded;  // room for panels_at_once() panels of kBlockK k where it expands them
+  std::span<float> int4_room;
   std::array<const std::byte*, kMaxItemPanels> panels;
   int64_t panel_count;
 };
@@ -196,7 +201,28 @@ void pack_rows_of_a(const Block& block, int64_t begin, int64_t end) {
   }
 }
 
+void multiply_int4(const Block& block, const Target& target) {
+  std::array<const uint8_t*, kMaxItemPanels> codes;
+  for (int64_t p = 0; p < block.panel_count; ++p) {
+    const auto at = static_cast<size_t>(p);
+    codes[at] = reinterpret_cast<const uint8_t*>(block.panels[at]);
+  }
+  multiply_int4_block(block.ops,
+                      {.a = block.a,
+                       .a_stride = block.a_stride,
+                       .rows = block.rows,
+                       .codes = codes.data(),
+                       .panels = block.panel_count,
+                       .k = block.args.w.k,
+                       .start = target.start,
+                       .start_stride = target.start_stride,
+                       .c = target.c,
+                       .c_stride = target.c_stride},
+                      block.int4_room);
+}
+
 void multiply_block(const Block& block, const Target& target) {
+  if (block.plan.path.is_int4) return multiply_int4(block, target);
   const int64_t k = block.args.w.k;
   if (block.packed == nullptr &&
       block.rows <= std::max(block.ops.tile_rows, block.plan.path.few_rows)) {
@@ -252,9 +278,12 @@ struct Space {
   float* rows;    // packed or lifted
   float* beside;  // of a ragged panel
   std::byte* expanded;
+  std::span<float> int4_room;
 
   Space(const VectorOps& ops, const Plan& plan, int64_t k, std::span<float> scratch) {
-    const int64_t row_floats = plan.block_rows * (plan.lifts_rows ? lifted_stride(k) : kBlockK);
+    // INT4 carves its own room behind a ragged panel.
+    const int64_t row_floats =
+        plan.path.is_int4 ? 0 : plan.block_rows * (plan.lifts_rows ? lifted_stride(k) : kBlockK);
     const int64_t ragged_floats = plan.block_rows * kPanelColumns;
     const int64_t expanded_bytes =
         plan.expands ? ops.panels_at_once(plan.block_rows) * expanded_panel_bytes(plan.path) : 0;
@@ -265,6 +294,7 @@ struct Space {
     rows = scratch.data();
     beside = rows + row_floats;
     expanded = reinterpret_cast<std::byte*>(beside + ragged_floats);
+    if (plan.path.is_int4) int4_room = scratch.subspan(static_cast<size_t>(ragged_floats));
   }
 };
 
@@ -284,6 +314,7 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
               args.a_stride,
               plan.packs_rows ? space.rows : nullptr,
               space.expanded,
+              space.int4_room,
               {},
               0};
   if (plan.lifts_rows) {

@@ -19,6 +19,8 @@ struct WeightPath {
   void (*expand)(const void* lines, int64_t k, const VectorOps& ops, const void* ahead,
                  void* out) = nullptr;
   int64_t few_rows = 0;
+  // The blocks of gemm_int4.h: nothing else here holds but panel_bytes.
+  bool is_int4 = false;
   // Factors are lifted by this much before they meet a code.
   float lift = 1.0f;
   int64_t panel_bytes = 0;
@@ -49,7 +51,8 @@ inline WeightPath weight_path(const VectorOps& ops, const PackedWeights& w) {
       path.group_lines_at = kLineBytes;
       return path;
     case WeightFormat::kInt4:
-      break;
+      path.is_int4 = true;
+      return path;
   }
   BH_CHECK(false, "a weight format that is multiplied");
   return path;

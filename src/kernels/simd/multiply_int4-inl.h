@@ -1,0 +1,290 @@
+// Products with INT4 weights: few rows widen the codes in registers; for many rows a stretch of a
+// panel is widened once, and the lines go through the tiles of multiply-inl.h.
+// Included after multiply-inl.h, by ISA translation units only.
+#pragma once
+
+#include "kernels/int4_panels.h"
+#include "kernels/simd/vector_ops.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+constexpr int64_t kCodeLineBytes = 64;
+constexpr int64_t kGroupCodeBytes = kInt4GroupK / 2 * 16;
+
+// What the groups of a tile add up to, in memory of its own: rows of c that are a power of two
+// apart would share few cache sets, and the registers belong to the sums of the group.
+template <int kRows, int kPanels>
+struct Totals {
+  alignas(64) float at[kRows][kPanels][16];
+
+  template <typename Product>
+  [[gnu::always_inline]] void load(const Product& product, int64_t row, int64_t panel,
+                                   int64_t panel_step) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPanels; ++p) {
+        const int64_t column = (panel + p * panel_step) * 16;
+        store16(at[r][p], product.start == nullptr
+                              ? zero16()
+                              : load16(product.start + (row + r) * product.start_stride + column));
+      }
+    }
+  }
+  template <typename Product>
+  [[gnu::always_inline]] void store(const Product& product, int64_t row, int64_t panel,
+                                    int64_t panel_step) const {
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPanels; ++p) {
+        store16(product.c + (row + r) * product.c_stride + (panel + p * panel_step) * 16,
+                load16(at[r][p]));
+      }
+    }
+  }
+  [[gnu::always_inline]] void add(int row, int panel, Vec16 sum, Vec16 scale) {
+    store16(at[row][panel], fma(sum, scale, load16(at[row][panel])));
+  }
+};
+
+// The sums of one group: kRows rows times kPanels panels, of which kAtOnce have their codes in
+// registers at a time.
+template <int kRows, int kPanels>
+struct CodeTile {
+  static constexpr int kAtOnce = kPanels < kCodePanels ? kPanels : kCodePanels;
+  static constexpr int kParts = kPanels / kAtOnce;
+  static_assert(kParts <= 2);
+  using Codes = Nibbles16[kAtOnce];
+
+  Vec16 acc[kParts][kRows][kAtOnce];
+
+  [[gnu::always_inline]] void clear() {
+#pragma GCC unroll 16
+    for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int p = 0; p < kAtOnce; ++p) acc[part][r][p] = zero16();
+      }
+    }
+  }
+
+  template <int kPart, int kPlace>
+  [[gnu::always_inline]] void step(const RowPointers<kRows>& a, int64_t shift, const Codes& codes) {
+    Vec16 w[kAtOnce];
+#pragma GCC unroll 16
+    for (int p = 0; p < kAtOnce; ++p) w[p] = nibble_float<kPlace>(codes[p]);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) fma_row(acc[kPart][r], a.at(r, shift), w);
+  }
+
+  // Eight k of one part.
+  template <int kPart>
+  [[gnu::always_inline]] void octet(const RowPointers<kRows>& a,
+                                    const uint8_t* const (&lines)[kPanels]) {
+    Codes low;
+    Codes high;
+#pragma GCC unroll 16
+    for (int p = 0; p < kAtOnce; ++p) {
+      const Nibbles16 codes = load_nibbles(lines[kPart * kAtOnce + p]);
+      low[p] = low_nibbles(codes);
+      high[p] = high_nibbles(codes);
+    }
+    step<kPart, 0>(a, 0, low);
+    step<kPart, 1>(a, 1, low);
+    step<kPart, 2>(a, 2, low);
+    step<kPart, 3>(a, 3, low);
+    step<kPart, 4>(a, 4, low);
+    step<kPart, 0>(a, 5, high);
+    step<kPart, 1>(a, 6, high);
+    step<kPart, 2>(a, 7, high);
+  }
+
+  // The last line of a matrix, where it holds `left` < 8 k.
+  template <int kPart>
+  void some(const float* row, int64_t a_stride, const uint8_t* const (&lines)[kPanels],
+            int64_t left) {
+    RowPointers<kRows> a(row, a_stride);
+    Codes codes;
+    for (int p = 0; p < kAtOnce; ++p) codes[p] = load_nibbles(lines[kPart * kAtOnce + p]);
+    for (int64_t i = 0; i < left; ++i) {
+      Codes low;
+      for (int p = 0; p < kAtOnce; ++p) {
+        low[p] = low_nibbles(codes[p]);
+        codes[p] = next_nibbles(codes[p]);
+      }
+      step<kPart, 0>(a, 0, low);
+      a.advance(1);
+    }
+  }
+};
+
+// Rows [row, row + kRows) times the kPanels panels `panel`, panel + panel_step, ...
+template <int kRows, int kPanels>
+void multiply_codes(const Int4Product& product, int64_t row, int64_t panel, int64_t panel_step) {
+  using Tile = CodeTile<kRows, kPanels>;
+  const uint8_t* lines[kPanels];
+#pragma GCC unroll 16
+  for (int p = 0; p < kPanels; ++p) lines[p] = product.codes[panel + p * panel_step];
+  const float* first_row = product.a + row * product.a_stride;
+  Totals<kRows, kPanels> totals;
+  totals.load(product, row, panel, panel_step);
+  for (int64_t k = 0; k < product.k; k += kInt4GroupK) {
+    const bool second = k % kInt4BlockK != 0;
+    const int64_t left = product.k - k < kInt4GroupK ? product.k - k : kInt4GroupK;
+    Tile tile;
+    tile.clear();
+    RowPointers<kRows> a(first_row + k, product.a_stride);
+    for (int64_t i = 8; i <= left; i += 8) {
+      tile.template octet<0>(a, lines);
+      if constexpr (Tile::kParts > 1) tile.template octet<1>(a, lines);
+      a.advance(8);
+#pragma GCC unroll 16
+      for (int p = 0; p < kPanels; ++p) lines[p] += kCodeLineBytes;
+    }
+    if (left % 8 != 0) {
+      const float* rest = first_row + k + left / 8 * 8;
+      tile.template some<0>(rest, product.a_stride, lines, left % 8);
+      if constexpr (Tile::kParts > 1) {
+        tile.template some<1>(rest, product.a_stride, lines, left % 8);
+      }
+    }
+    Vec16 scale[kPanels];
+#pragma GCC unroll 16
+    for (int p = 0; p < kPanels; ++p) {
+      // A short group is the last one: only its scales are still looked for.
+      if (left < kInt4GroupK) lines[p] += kGroupCodeBytes - left / 8 * kCodeLineBytes;
+      const uint8_t* scales = lines[p] + (second ? 32 : kGroupCodeBytes);
+      scale[p] = load_bf16(reinterpret_cast<const uint16_t*>(scales));
+      if (second) lines[p] += kCodeLineBytes;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int p = 0; p < kPanels; ++p) {
+        totals.add(r, p, tile.acc[p / Tile::kAtOnce][r][p % Tile::kAtOnce], scale[p]);
+      }
+    }
+  }
+  totals.store(product, row, panel, panel_step);
+}
+
+using CodeTileFn = void (*)(const Int4Product& product, int64_t row, int64_t panel,
+                            int64_t panel_step);
+struct CodeTileForms {
+  CodeTileFn wide;
+  CodeTileFn narrow;
+};
+template <int... kRows>
+struct CodeTileTable {
+  static constexpr CodeTileForms kForms[] = {
+      {multiply_codes<kRows, code_tile_panels(kRows)>, multiply_codes<kRows, 1>}...};
+};
+using CodeTiles = ForCodeTileRows<CodeTileTable>;
+static_assert(sizeof(CodeTiles::kForms) / sizeof(CodeTileForms) == kMaxCodeTileRows);
+
+int64_t int4_panels_at_once(int64_t rows) {
+  const int64_t tiles = (rows + kMaxCodeTileRows - 1) / kMaxCodeTileRows;
+  return code_tile_panels(static_cast<int>((rows + tiles - 1) / tiles));
+}
+
+// As multiply(): tiles of nearly equal height, side by side panels that stand apart.
+void multiply_int4(const Int4Product& product) {
+  const int64_t tiles = (product.rows + kMaxCodeTileRows - 1) / kMaxCodeTileRows;
+  const int64_t side = int4_panels_at_once(product.rows);
+  const int64_t sets = product.panels / side;
+  const auto rows_times = [&](int64_t panel, int64_t count, int64_t panel_step) {
+    int64_t row = 0;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t rows = product.rows / tiles + (tile < product.rows % tiles ? 1 : 0);
+      const CodeTileForms& forms = CodeTiles::kForms[rows - 1];
+      if (code_tile_panels(static_cast<int>(rows)) == count) {
+        forms.wide(product, row, panel, panel_step);
+      } else {
+        for (int64_t p = 0; p < count; ++p) forms.narrow(product, row, panel + p * panel_step, 1);
+      }
+      row += rows;
+    }
+  };
+  for (int64_t set = 0; set < sets; ++set) rows_times(set, side, sets);
+  for (int64_t panel = sets * side; panel < product.panels; ++panel) rows_times(panel, 1, 1);
+}
+
+void expand_int4(const uint8_t* codes, int64_t groups, const uint8_t* ahead, uint8_t* lines,
+                 float* scales) {
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t block = group / 2 * kInt4BlockBytes;
+    const int64_t offset = block + group % 2 * kGroupCodeBytes;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kGroupCodeBytes; i += kCodeLineBytes) {
+      prefetch(ahead + offset + i);
+      const Nibbles16 c = load_nibbles(codes + offset + i);
+      const Nibbles16 low = low_nibbles(c);
+      const Nibbles16 high = high_nibbles(c);
+      store_bf16_pairs(lines, nibble_float<0>(low), nibble_float<1>(low));
+      store_bf16_pairs(lines + kLine, nibble_float<2>(low), nibble_float<3>(low));
+      store_bf16_pairs(lines + 2 * kLine, nibble_float<4>(low), nibble_float<0>(high));
+      store_bf16_pairs(lines + 3 * kLine, nibble_float<1>(high), nibble_float<2>(high));
+      lines += 4 * kLine;
+    }
+    const int64_t scale_offset = block + kInt4ScaleOffset + group % 2 * 32;
+    prefetch(ahead + scale_offset);
+    store16(scales, load_bf16(reinterpret_cast<const uint16_t*>(codes + scale_offset)));
+    scales += 16;
+  }
+}
+
+template <int kRows, int kPanels>
+void multiply_lines(const ScaledProduct& product, int64_t row, int64_t panel) {
+  const uint8_t* lines[kPanels];
+  const uint8_t* ahead[kPanels] = {};
+#pragma GCC unroll 16
+  for (int p = 0; p < kPanels; ++p) lines[p] = product.lines + (panel + p) * product.line_stride;
+  const float* scales = product.scales + panel * product.scale_stride;
+  const float* a = product.a + row * product.a_stride;
+  Totals<kRows, kPanels> totals;
+  totals.load(product, row, panel, 1);
+  for (int64_t k = 0; k < product.k; k += product.group_k) {
+    const int64_t left = product.k - k < product.group_k ? product.k - k : product.group_k;
+    Tile<Bf16Lines, kRows, kPanels> tile;
+    tile.clear();
+    tile.template accumulate<Fetch::kNothing>(a + k, product.a_stride, lines, ahead, 0, left);
+    Vec16 scale[kPanels];
+#pragma GCC unroll 16
+    for (int p = 0; p < kPanels; ++p) scale[p] = load16(scales + p * product.scale_stride);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int p = 0; p < kPanels; ++p) totals.add(r, p, tile.acc[r][p], scale[p]);
+    }
+    scales += 16;
+  }
+  totals.store(product, row, panel, 1);
+}
+
+using LineTileFn = void (*)(const ScaledProduct& product, int64_t row, int64_t panel);
+struct LineTileForms {
+  LineTileFn wide;
+  LineTileFn narrow;
+};
+template <int... kRows>
+struct LineTileTable {
+  static constexpr LineTileForms kForms[] = {
+      {multiply_lines<kRows, tile_panels(kRows)>, multiply_lines<kRows, 1>}...};
+};
+using LineTiles = ForTileRows<LineTileTable>;
+
+void multiply_scaled(const ScaledProduct& product) {
+  const int64_t tiles = (product.rows + kMaxTileRows - 1) / kMaxTileRows;
+  int64_t row = 0;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t rows = product.rows / tiles + (tile < product.rows % tiles ? 1 : 0);
+    const int side = tile_panels(static_cast<int>(rows));
+    const LineTileForms& forms = LineTiles::kForms[rows - 1];
+    int64_t panel = 0;
+    for (; panel + side <= product.panels; panel += side) forms.wide(product, row, panel);
+    for (; panel < product.panels; ++panel) forms.narrow(product, row, panel);
+    row += rows;
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::kernels

@@ -1,0 +1,19 @@
+// A block of rows times some panels of INT4 weights.
+//
+// Threads: called by a worker with its own scratch.
+#pragma once
+
+#include <span>
+
+#include "kernels/simd/vector_ops.h"
+
+namespace bulkhead::kernels::vector {
+
+// Rows whose products widen codes in registers; more rows share a widened stretch of a panel.
+bool int4_in_registers(const VectorOps& ops, int64_t rows);
+// Floats of scratch that a block of `rows` rows needs.
+int64_t int4_scratch_floats(const VectorOps& ops, int64_t rows);
+void multiply_int4_block(const VectorOps& ops, const Int4Product& product,
+                         std::span<float> scratch);
+
+}  // namespace bulkhead::kernels::vector
