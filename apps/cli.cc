@@ -1,5 +1,7 @@
 #include "cli.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
@@ -40,6 +42,32 @@ void add_choice(CLI::App* app, const std::string& name, T& chosen,
       ->check(CLI::IsMember(names));
 }
 
+// In what the weights and the cache are held.
+void add_formats(CLI::App* app, serve::ModelOptions& model) {
+  std::string help = "Formats of the weights: auto (as stored), or a recipe: ";
+  for (const model::RecipePreset& preset : model::recipe_presets()) {
+    help += fmt::format("{} ({}), ", preset.name, preset.meaning);
+  }
+  help += "or KIND=FORMAT,... of experts, shared, attention, mlp, head and bf16, fp8, int4 [auto]";
+  app->add_option_function<std::string>(
+         "--weights",
+         [&model](const std::string& text) {
+           model.weights.reset();
+           if (text == "auto") return;
+           const base::Result<model::WeightRecipe> recipe = model::parse_recipe(text);
+           if (!recipe.ok()) throw CLI::ValidationError("--weights", recipe.error().message);
+           model.weights = *recipe;
+         },
+         help)
+      ->type_name("RECIPE");
+  using kv::PageFormat;
+  add_choice<PageFormat>(app, "--kv-cache-dtype", model.cache_format,
+                         {{"auto", PageFormat::kBf16},
+                          {"bf16", PageFormat::kBf16},
+                          {"fp8_e4m3", PageFormat::kFp8E4m3}},
+                         "Format of the cache; fp8_e4m3 holds about twice the tokens [auto: bf16]");
+}
+
 void add_model_options(CLI::App* app, serve::ModelOptions& model) {
   app->add_option("model,--model,--model-path,-m", model.model_path,
                   "GGUF file, or directory with config.json and safetensors")
@@ -63,6 +91,7 @@ void add_model_options(CLI::App* app, serve::ModelOptions& model) {
       ->capture_default_str();
   add_size(app, "--kv-cache-memory,--kv-cache-memory-bytes", model.kv_cache_bytes,
            "Memory for the cache; default: a quarter of what is free, at most 2 GiB");
+  add_formats(app, model);
   app->add_option("--max-running-requests,--max-num-seqs", model.running_max,
                   "Requests that decode at once")
       ->check(CLI::Range(1u, 1024u))

@@ -22,8 +22,8 @@ class ArenaCursor {
   T* take(int64_t count) {
     return take_bytes<T>(static_cast<size_t>(count) * sizeof(T));
   }
-  kernels::PackedWeights packed(int64_t n, int64_t k) {
-    return {take_bytes<const std::byte>(kernels::packed_bytes(n, k)), n, k};
+  kernels::PackedWeights packed(int64_t n, int64_t k, kernels::WeightFormat format) {
+    return {take_bytes<const std::byte>(kernels::packed_bytes(format, n, k)), n, k, format};
   }
 
  private:

@@ -36,7 +36,7 @@ base::Status load(const std::filesystem::path& path) {
   BH_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(path));
   device::ThreadPool pool({.threads = 2});
   BH_ASSIGN(const auto kernels, kernels::select_kernels(device::detect_cpu(), device::Isa::kRef));
-  auto decoder = load_decoder(checkpoint, kernels, pool, {.rows_max = 4}, {});
+  auto decoder = load_decoder(checkpoint, {}, kernels, pool, {.rows_max = 4}, {});
   if (!decoder.ok()) return std::move(decoder).error();
   return {};
 }
@@ -194,7 +194,7 @@ TEST(Checkpoint, ExpertsAreMatchedOneByOne) {
     directory.write("config.json", boost::json::serialize(config));
     const auto checkpoint = Checkpoint::open(directory.path());
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-    const auto bytes = weight_bytes(*checkpoint);
+    const auto bytes = weight_bytes(*checkpoint, {});
     return bytes.ok() ? std::string() : bytes.error().message;
   };
   EXPECT_EQ(match_with("n_routed_experts", 8), "");
@@ -329,7 +329,7 @@ TEST(Checkpoint, TiedModelsHoldOneTableAndUntiedOnesTwo) {
     std::string config = testing::tiny_llama_config();
     config.replace(config.find("false"), 5, "true ");
     directory.write("config.json", config);
-    return *weight_bytes(*Checkpoint::open(directory.path()));
+    return *weight_bytes(*Checkpoint::open(directory.path()), {});
   };
   EXPECT_EQ(bytes(false) - bytes(true), 20u * 16u * 2u);
 }
@@ -399,7 +399,7 @@ TEST(Checkpoint, AFileCutShortAfterOpeningIsAnErrorOfTheReadAndNotASignal) {
   std::filesystem::resize_file(directory.path() / kWeights, 2000);
   device::ThreadPool pool({.threads = 1});
   const auto kernels = kernels::select_kernels(device::detect_cpu(), device::Isa::kRef);
-  const auto decoder = load_decoder(*checkpoint, *kernels, pool, {}, {});
+  const auto decoder = load_decoder(*checkpoint, {}, *kernels, pool, {}, {});
   ASSERT_FALSE(decoder.ok());
   EXPECT_THAT(decoder.error().message,
               AllOf(HasSubstr("tensor \""), HasSubstr("model.safetensors: became shorter"),
@@ -414,10 +414,9 @@ TEST(Checkpoint, ProgressGoesUpToTheTotalTensorByTensor) {
   device::ThreadPool pool({.threads = 2});
   const auto kernels = kernels::select_kernels(device::detect_cpu(), device::Isa::kRef);
   std::vector<LoadProgress> seen;
-  ASSERT_TRUE(
-      load_decoder(*checkpoint, *kernels, pool, {.rows_max = 4}, [&](const LoadProgress& progress) {
-        seen.push_back(progress);
-      }).ok());
+  ASSERT_TRUE(load_decoder(*checkpoint, {}, *kernels, pool, {.rows_max = 4},
+                           [&](const LoadProgress& progress) { seen.push_back(progress); })
+                  .ok());
   ASSERT_EQ(seen.size(), 12u);
   for (size_t i = 0; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].tensors_done, i + 1);

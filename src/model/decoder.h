@@ -31,10 +31,13 @@ struct ModelFacts {
   std::string family;           // "llama", "deepseek_v3", ...
   int32_t vocabulary_size = 0;  // width of a logits row
   int32_t context_tokens = 0;   // longest sequence the model was made for
-  kv::PageLayout cache;         // what the model writes; its page_tokens are the pool's to choose
+  // What the model writes; page_tokens and format are the pool's to choose.
+  kv::PageLayout cache;
   uint64_t parameters = 0;
   uint64_t weight_bytes = 0;  // as held in memory
-  std::string weight_format;  // "bf16"
+  // As held in memory: a recipe's text (weight_recipe.h), or what the checkpoint's own formats
+  // amount to.
+  std::string weight_format;
 };
 
 // What one step may ask of the model; buffers are sized for it at load.

@@ -78,7 +78,7 @@ TEST(LatentFamilies, ThePublishedConfigurationsGiveTheirAuthorsFigures) {
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_EQ(config->family, expected.family);
     EXPECT_NEAR(config->mla.softmax_scale, expected.softmax_scale, 1e-12);
-    const kv::PageLayout layout = cache_layout(*config, 64);
+    const kv::PageLayout layout = cache_layout(*config, 64, kv::PageFormat::kBf16);
     EXPECT_EQ(layout.index_layers, expected.index_layers);
     EXPECT_EQ(layout.token_bytes(), expected.token_bytes);
   }

@@ -60,8 +60,9 @@ YarnRamp yarn_ramp(const RopeConfig& rope, int32_t head_dim) {
 
 }  // namespace
 
-kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens) {
+kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens, kv::PageFormat format) {
   kv::PageLayout layout;
+  layout.format = format;
   layout.page_tokens = page_tokens;
   layout.layers = config.layers;
   layout.kv_heads = config.kv_heads;

@@ -145,6 +145,6 @@ struct ModelConfig {
 };
 
 // How a cache for this model is laid out.
-kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens);
+kv::PageLayout cache_layout(const ModelConfig& config, int32_t page_tokens, kv::PageFormat format);
 
 }  // namespace bulkhead::model

@@ -1,4 +1,4 @@
-// A dense model's weights as the forward pass reads them: one arena, every matrix in packed order,
+// A model's weights as the forward pass reads them: one arena, every matrix packed in its format,
 // norms and biases in FP32.
 //
 // Threads: load_weights uses `pool` and calls `progress` on the caller's thread; the result
@@ -16,6 +16,7 @@
 #include "model/checkpoint.h"
 #include "model/loader.h"
 #include "model/model_tensors.h"
+#include "model/weight_formats.h"
 
 namespace bulkhead::model {
 
@@ -83,9 +84,11 @@ struct ModelWeights {
 };
 
 // Bytes of the arena.
-uint64_t arena_bytes(const ModelConfig& config, const TensorMatch& match);
+uint64_t arena_bytes(const ModelConfig& config, const TensorMatch& match,
+                     const WeightFormats& formats);
 
 base::Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const TensorMatch& match,
-                                        device::ThreadPool& pool, const ProgressFn& progress);
+                                        const WeightFormats& formats, device::ThreadPool& pool,
+                                        const ProgressFn& progress);
 
 }  // namespace bulkhead::model

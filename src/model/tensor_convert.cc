@@ -6,16 +6,27 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 
-#include "kernels/packed_weights.h"
 #include "model/block_formats.h"
+#include "model/formats/codes.h"
+#include "quant/fp8_blocks.h"
+#include "quant/int4_groups.h"
 
 namespace bulkhead::model {
 namespace {
 
+using formats::kFp8GroupColumns;
+using formats::kInt4GroupColumns;
+using kernels::WeightFormat;
+
 // 64 Ki elements are 256 KiB of floats: a worker's chunk stays in its L2 cache.
 constexpr int64_t kChunkElements = 64 << 10;
+// Rows of a tensor that share FP8 scales.
+constexpr int64_t kFp8BlockRows = quant::kFp8Block;
+// FP8 as published checkpoints have it: there a search gains next to nothing. It gains much at four
+// bits, and costs loading a few seconds for a billion weights.
+constexpr quant::ScaleRule kFp8Rule = quant::ScaleRule::kAmax;
+constexpr quant::ScaleRule kInt4Rule = quant::ScaleRule::kSearch;
 
 int64_t columns_of(const TensorInfo& tensor) { return static_cast<int64_t>(tensor.shape.back()); }
 
@@ -25,11 +36,16 @@ uint64_t bytes_of(TensorType type, int64_t elements) {
 }
 
 bool is_finite(quant::Bf16 value) { return (value & 0x7f80u) != 0x7f80u; }
+bool is_finite(float value) { return std::isfinite(value); }
 
-bool all_finite(std::span<const quant::Bf16> values) {
-  bool out = true;
-  for (const quant::Bf16 value : values) out &= is_finite(value);  // no early end: a vector loop
-  return out;
+// The first value that is not finite, or a negative number.
+template <typename T>
+int64_t first_not_finite(std::span<const T> values) {
+  bool all = true;
+  for (const T value : values) all &= is_finite(value);  // no early end: a vector loop
+  if (all) return -1;
+  return std::ranges::find_if_not(values, [](T value) { return is_finite(value); }) -
+         values.begin();
 }
 
 // Where the element's code, or the block it is in, lies in the file.
@@ -48,81 +64,39 @@ base::Error not_finite(const Checkpoint& checkpoint, const TensorInfo& tensor, i
                                    element));
 }
 
-// Where row `r` of a group of interleaved pairs belongs.
-int64_t half_split_row(int64_t r, int64_t group) {
-  const int64_t inside = r % group;
-  return r - inside + inside / 2 + inside % 2 * (group / 2);
+}  // namespace
+
+int64_t TurnedRows::place(int64_t row) const {
+  if (turned == 0) return row;
+  const int64_t pair = row % unit - begin;
+  if (pair < 0 || pair >= turned) return row;
+  return row - pair + pair % 2 * (turned / 2) + pair / 2;
 }
 
-}  // namespace
+struct TensorConverter::Target {
+  const kernels::PackedWeights& place;
+  int64_t row_begin;
+  const TurnedRows& turned;
+};
 
 TensorConverter::TensorConverter(const Checkpoint& checkpoint, device::ThreadPool& pool)
     : checkpoint_(checkpoint), pool_(pool), workspaces_(pool.threads()) {}
 
-// Leaves rows [row, row + rows) in space.values.
-base::Status TensorConverter::convert_rows(const TensorInfo& source, int64_t row, int64_t rows,
-                                           Workspace& space) {
-  const int64_t columns = columns_of(source);
-  const auto count = static_cast<size_t>(rows * columns);
-  const uint64_t begin = bytes_of(source.type, row * columns);
-  space.values.resize(count);
-  if (source.quantised != nullptr) {
-    BH_TRY(formats::decode_rows(checkpoint_.files(), source, {.begin = row, .count = rows},
-                                space.decode, std::span(space.values)));
-  } else if (source.type == TensorType::kBf16) {
-    BH_TRY(checkpoint_.read(source, begin, std::as_writable_bytes(std::span(space.values))));
-  } else {
-    space.bytes.resize(static_cast<size_t>(bytes_of(source.type, rows * columns)));
-    space.floats.resize(count);
-    BH_TRY(checkpoint_.read(source, begin, space.bytes));
-    decode_elements(source.type, space.bytes, space.floats);
-    std::transform(space.floats.begin(), space.floats.end(), space.values.begin(),
-                   quant::float_to_bf16);
-  }
-  if (all_finite(space.values)) return {};
-  const auto bad = std::find_if_not(space.values.begin(), space.values.end(), is_finite);
-  return not_finite(checkpoint_, source, row * columns + (bad - space.values.begin()));
-}
-
-base::Status TensorConverter::place_rows(const TensorInfo& source, int64_t row, int64_t rows,
-                                         const MatrixTarget& target, Workspace& space) {
-  BH_TRY(convert_rows(source, row, rows, space));
-  const int64_t columns = columns_of(source);
-  const auto row_bytes = static_cast<size_t>(columns) * sizeof(quant::Bf16);
-  const quant::Bf16* values = space.values.data();
-  if (target.interleaved_group > 0) {
-    space.reordered.resize(space.values.size());
-    for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(space.reordered.data() + half_split_row(r, target.interleaved_group) * columns,
-                  values + r * columns, row_bytes);
-    }
-    values = space.reordered.data();
-  }
-  const int64_t place = target.row_begin + row;
-  if (target.packed) {
-    kernels::pack_rows(values, place, rows, columns, target.data);
-  } else {
-    std::memcpy(target.data + place * columns, values, row_bytes * static_cast<size_t>(rows));
-  }
-  return {};
-}
-
-base::Status TensorConverter::matrix(const TensorInfo& source, const MatrixTarget& target) {
+// Calls place(rows, workspace) for chunks that are multiples of `rows_step` rows.
+template <typename Place>
+base::Status TensorConverter::each_chunk(const TensorInfo& source, int64_t rows_step,
+                                         Place&& place) {
   const auto rows = static_cast<int64_t>(source.shape.front());
-  // A chunk holds whole groups, and whole panels where a group's size allows it.
-  const int64_t step = target.interleaved_group > 0
-                           ? std::lcm(target.interleaved_group, kernels::kPanelColumns)
-                           : kernels::kPanelColumns;
   const int64_t wish = std::max(kChunkElements / columns_of(source),
                                 source.quantised ? formats::preferred_rows(*source.quantised) : 0);
-  const int64_t chunk_rows = std::max<int64_t>(1, wish / step) * step;
+  const int64_t chunk_rows = std::max<int64_t>(1, wish / rows_step) * rows_step;
   const int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   std::mutex mutex;
   base::Status failure;
   pool_.run(static_cast<size_t>(chunks), [&](size_t chunk, unsigned worker) {
     const int64_t row = static_cast<int64_t>(chunk) * chunk_rows;
     base::Status status =
-        place_rows(source, row, std::min(chunk_rows, rows - row), target, workspaces_[worker]);
+        place(Rows{.begin = row, .count = std::min(chunk_rows, rows - row)}, workspaces_[worker]);
     if (status.ok()) return;
     const std::lock_guard lock(mutex);
     if (failure.ok()) failure = std::move(status);
@@ -130,30 +104,157 @@ base::Status TensorConverter::matrix(const TensorInfo& source, const MatrixTarge
   return failure;
 }
 
-// Leaves the whole tensor in space.floats.
-base::Status TensorConverter::read_floats(const TensorInfo& source, Workspace& space) {
-  space.floats.resize(static_cast<size_t>(source.elements));
+// Leaves the rows in space.floats.
+base::Status TensorConverter::read_floats(const TensorInfo& source, Rows rows, Workspace& space) {
+  const int64_t columns = columns_of(source);
+  space.floats.resize(static_cast<size_t>(rows.count * columns));
   if (source.quantised != nullptr) {
-    const formats::RowRange all = {.begin = 0, .count = static_cast<int64_t>(source.shape.front())};
-    return formats::decode_rows(checkpoint_.files(), source, all, space.decode,
-                                std::span(space.floats));
+    BH_TRY(formats::decode_rows(checkpoint_.files(), source, rows, space.decode,
+                                std::span(space.floats)));
+  } else {
+    space.bytes.resize(static_cast<size_t>(bytes_of(source.type, rows.count * columns)));
+    BH_TRY(checkpoint_.read(source, bytes_of(source.type, rows.begin * columns), space.bytes));
+    decode_elements(source.type, space.bytes, space.floats);
   }
-  space.bytes.resize(static_cast<size_t>(source.bytes));
-  BH_TRY(checkpoint_.read(source, 0, space.bytes));
-  decode_elements(source.type, space.bytes, space.floats);
+  const int64_t bad = first_not_finite<float>(space.floats);
+  if (bad >= 0) return not_finite(checkpoint_, source, rows.begin * columns + bad);
   return {};
 }
 
-base::Status TensorConverter::vector(const TensorInfo& source, int64_t interleaved_group,
+// Leaves the rows in space.values, rounded to BF16.
+base::Status TensorConverter::read_values(const TensorInfo& source, Rows rows, Workspace& space) {
+  const int64_t columns = columns_of(source);
+  space.values.resize(static_cast<size_t>(rows.count * columns));
+  if (source.quantised != nullptr) {
+    BH_TRY(formats::decode_rows(checkpoint_.files(), source, rows, space.decode,
+                                std::span(space.values)));
+  } else if (source.type == TensorType::kBf16) {
+    BH_TRY(checkpoint_.read(source, bytes_of(source.type, rows.begin * columns),
+                            std::as_writable_bytes(std::span(space.values))));
+  } else {
+    BH_TRY(read_floats(source, rows, space));
+    std::ranges::transform(space.floats, space.values.begin(), quant::float_to_bf16);
+  }
+  const int64_t bad = first_not_finite<quant::Bf16>(space.values);
+  if (bad >= 0) return not_finite(checkpoint_, source, rows.begin * columns + bad);
+  return {};
+}
+
+// Leaves codes in space.codes and a scale for each row and 128 columns in space.fp8_scales.
+// `rows` are whole blocks of the tensor.
+base::Status TensorConverter::read_fp8(const TensorInfo& source, Rows rows, Workspace& space) {
+  const int64_t columns = columns_of(source);
+  const int64_t groups = formats::groups_of(columns, kFp8GroupColumns);
+  space.codes.resize(static_cast<size_t>(rows.count * columns));
+  space.fp8_scales.resize(static_cast<size_t>(rows.count * groups));
+  if (formats::native_format(source) == WeightFormat::kFp8) {
+    return formats::read_fp8_rows(checkpoint_.files(), source, rows, space.decode, space.codes,
+                                  space.fp8_scales);
+  }
+  BH_TRY(read_floats(source, rows, space));
+  for (int64_t row = 0; row < rows.count; row += kFp8BlockRows) {
+    const int64_t count = std::min(kFp8BlockRows, rows.count - row);
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t column = group * kFp8GroupColumns;
+      const int64_t at = row * columns + column;
+      const float scale = quant::quantise_fp8_block(space.floats.data() + at, columns, count,
+                                                    std::min(kFp8GroupColumns, columns - column),
+                                                    kFp8Rule, space.codes.data() + at, columns);
+      for (int64_t i = 0; i < count; ++i) {
+        space.fp8_scales[static_cast<size_t>((row + i) * groups + group)] = scale;
+      }
+    }
+  }
+  return {};
+}
+
+// Leaves codes in space.codes and a scale for each row and 32 columns in space.int4_scales.
+base::Status TensorConverter::read_int4(const TensorInfo& source, Rows rows, Workspace& space) {
+  const int64_t columns = columns_of(source);
+  const int64_t groups = formats::groups_of(columns, kInt4GroupColumns);
+  space.codes.resize(static_cast<size_t>(rows.count * columns));
+  space.int4_scales.resize(static_cast<size_t>(rows.count * groups));
+  if (formats::native_format(source) == WeightFormat::kInt4) {
+    return formats::read_int4_rows(checkpoint_.files(), source, rows, space.decode, space.codes,
+                                   space.int4_scales);
+  }
+  BH_TRY(read_floats(source, rows, space));
+  for (int64_t row = 0; row < rows.count; ++row) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t column = group * kInt4GroupColumns;
+      const auto at = static_cast<size_t>(row * columns + column);
+      const auto count = static_cast<size_t>(std::min(kInt4GroupColumns, columns - column));
+      space.int4_scales[static_cast<size_t>(row * groups + group)] =
+          quant::quantise_int4_group(std::span<const float>(space.floats).subspan(at, count),
+                                     kInt4Rule, space.codes.data() + at);
+    }
+  }
+  return {};
+}
+
+base::Status TensorConverter::place_rows(const TensorInfo& source, Rows rows, const Target& target,
+                                         Workspace& space) {
+  const WeightFormat format = target.place.format;
+  if (format == WeightFormat::kBf16) BH_TRY(read_values(source, rows, space));
+  if (format == WeightFormat::kFp8) BH_TRY(read_fp8(source, rows, space));
+  if (format == WeightFormat::kInt4) BH_TRY(read_int4(source, rows, space));
+  const int64_t k = target.place.k;
+  auto* packed = const_cast<std::byte*>(target.place.data);
+  const auto pack = [&](int64_t from, int64_t to, int64_t count) {
+    if (format == WeightFormat::kFp8) {
+      const float* scales =
+          space.fp8_scales.data() + from * formats::groups_of(k, kFp8GroupColumns);
+      kernels::pack_rows_fp8(space.codes.data() + from * k, scales, to, count, k, packed);
+    } else if (format == WeightFormat::kInt4) {
+      const quant::Bf16* scales =
+          space.int4_scales.data() + from * formats::groups_of(k, kInt4GroupColumns);
+      kernels::pack_rows_int4(space.codes.data() + from * k, scales, to, count, k, packed);
+    } else {
+      kernels::pack_rows(space.values.data() + from * k, to, count, k,
+                         reinterpret_cast<quant::Bf16*>(packed));
+    }
+  };
+  // Rows that stay neighbours are packed together.
+  const auto place = [&](int64_t row) {
+    return target.row_begin + target.turned.place(rows.begin + row);
+  };
+  for (int64_t from = 0; from < rows.count;) {
+    const int64_t to = place(from);
+    int64_t count = 1;
+    while (from + count < rows.count && place(from + count) == to + count) ++count;
+    pack(from, to, count);
+    from += count;
+  }
+  return {};
+}
+
+base::Status TensorConverter::matrix(const TensorInfo& source, const kernels::PackedWeights& place,
+                                     int64_t row_begin, const TurnedRows& turned) {
+  const Target target = {place, row_begin, turned};
+  const int64_t step = place.format == WeightFormat::kFp8 ? kFp8BlockRows : kernels::kPanelColumns;
+  return each_chunk(source, step, [&](Rows rows, Workspace& space) {
+    return place_rows(source, rows, target, space);
+  });
+}
+
+base::Status TensorConverter::table(const TensorInfo& source, quant::Bf16* out) {
+  return each_chunk(source, kernels::kPanelColumns, [&](Rows rows, Workspace& space) {
+    base::Status status = read_values(source, rows, space);
+    if (status.ok()) {
+      std::ranges::copy(space.values, out + rows.begin * columns_of(source));
+    }
+    return status;
+  });
+}
+
+base::Status TensorConverter::vector(const TensorInfo& source, const TurnedRows& turned,
                                      std::span<float> out) {
   BH_CHECK(out.size() == source.elements, "a place of another size than its tensor");
   Workspace& space = workspaces_.front();
-  BH_TRY(read_floats(source, space));
+  const auto rows = static_cast<int64_t>(source.elements) / columns_of(source);
+  BH_TRY(read_floats(source, {.begin = 0, .count = rows}, space));
   for (size_t i = 0; i < out.size(); ++i) {
-    const auto index = static_cast<int64_t>(i);
-    if (!std::isfinite(space.floats[i])) return not_finite(checkpoint_, source, index);
-    const int64_t place = interleaved_group > 0 ? half_split_row(index, interleaved_group) : index;
-    out[static_cast<size_t>(place)] = space.floats[i];
+    out[static_cast<size_t>(turned.place(static_cast<int64_t>(i)))] = space.floats[i];
   }
   return {};
 }

@@ -1,9 +1,10 @@
-// Reads one tensor of a checkpoint, chunk by chunk, and leaves it in memory in the form it is used.
+// Reads one tensor of a checkpoint, chunk by chunk, and leaves it in memory in the form it is used:
+// BF16, or codes and scales, taken over from the checkpoint where it has them, else made here.
 //
 // Threads: one call at a time; chunks are converted on the pool's workers.
 // Invariants: at most one chunk per worker is held: kChunkElements, or one panel of rows where that
-// is longer, or what formats/decode.h prefers; a value that is not finite, or becomes so in BF16,
-// is an error that names tensor and byte.
+// is longer, or what formats/decode.h prefers, or the 128 rows that share FP8 scales; a value that
+// is not finite, or becomes so in BF16, is an error that names tensor and byte.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +13,65 @@
 
 #include "base/result.h"
 #include "device/thread_pool.h"
+#include "kernels/packed_weights.h"
 #include "model/checkpoint.h"
 #include "model/formats/decode.h"
 #include "quant/bf16.h"
+#include "quant/fp8.h"
 
 namespace bulkhead::model {
 
-// Where the rows of a matrix go.
-struct MatrixTarget {
-  quant::Bf16* data = nullptr;  // packed_bytes(n, columns), or plain rows
-  bool packed = true;
-  int64_t row_begin = 0;  // of the tensor's first row inside `data`
-  // Not 0: rows come as interleaved pairs inside groups of this many (a head) and are put back into
-  // half-split order: row 2i of a group goes to i, row 2i+1 to i + group/2.
-  int64_t interleaved_group = 0;
+// Rows come in units (a head) of which `turned` from `begin` on are rotated and stored as pairs of
+// neighbours; they are put into half-split order: of those, row 2i goes to i and row 2i+1 to
+// i + turned/2. 0: none is rotated, or they are in half-split order already.
+struct TurnedRows {
+  int64_t unit = 0;
+  int64_t begin = 0;
+  int64_t turned = 0;
+
+  // Where row `row` of the file goes.
+  int64_t place(int64_t row) const;
 };
 
 class TensorConverter {
  public:
   TensorConverter(const Checkpoint& checkpoint, device::ThreadPool& pool);
 
-  // `source` is [rows, columns], plain or folded; values are rounded to BF16, to nearest even.
-  base::Status matrix(const TensorInfo& source, const MatrixTarget& target);
-  // `source` is a vector, or a matrix taken as one; values go to `out` in FP32, pairs put back as
-  // in MatrixTarget.
-  base::Status vector(const TensorInfo& source, int64_t interleaved_group, std::span<float> out);
+  // `source` is [rows, columns], plain or folded, and goes to the rows of `place` from `row_begin`
+  // on, in the format of `place`. BF16: values are rounded to nearest even. FP8 and INT4: codes
+  // and scales are those of the file where its format is the same (formats/codes.h), else values
+  // are quantised from what the file means, in blocks of 128 rows of this tensor and in groups.
+  // The place is in an arena that the caller fills: it is const for everyone else.
+  base::Status matrix(const TensorInfo& source, const kernels::PackedWeights& place,
+                      int64_t row_begin, const TurnedRows& turned);
+  // The same into plain rows of BF16.
+  base::Status table(const TensorInfo& source, quant::Bf16* out);
+  // `source` is a vector, or a matrix taken as one; values go to `out` in FP32, elements where
+  // rows would go.
+  base::Status vector(const TensorInfo& source, const TurnedRows& turned, std::span<float> out);
 
  private:
+  // A chunk of rows on its way; what of it is used depends on the format.
   struct Workspace {
     std::vector<std::byte> bytes;
     std::vector<float> floats;
     std::vector<quant::Bf16> values;
-    std::vector<quant::Bf16> reordered;
+    std::vector<uint8_t> codes;
+    std::vector<float> fp8_scales;
+    std::vector<quant::Bf16> int4_scales;
     formats::DecodeWorkspace decode;
   };
+  using Rows = formats::RowRange;
+  struct Target;
 
-  base::Status read_floats(const TensorInfo& source, Workspace& space);
-  base::Status convert_rows(const TensorInfo& source, int64_t row, int64_t rows, Workspace& space);
-  base::Status place_rows(const TensorInfo& source, int64_t row, int64_t rows,
-                          const MatrixTarget& target, Workspace& space);
+  template <typename Place>
+  base::Status each_chunk(const TensorInfo& source, int64_t rows_step, Place&& place);
+  base::Status read_floats(const TensorInfo& source, Rows rows, Workspace& space);
+  base::Status read_values(const TensorInfo& source, Rows rows, Workspace& space);
+  base::Status read_fp8(const TensorInfo& source, Rows rows, Workspace& space);
+  base::Status read_int4(const TensorInfo& source, Rows rows, Workspace& space);
+  base::Status place_rows(const TensorInfo& source, Rows rows, const Target& target,
+                          Workspace& space);
 
   const Checkpoint& checkpoint_;
   device::ThreadPool& pool_;

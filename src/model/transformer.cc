@@ -95,7 +95,7 @@ void Transformer::check_slice(const SequenceSlice& slice, const kv::CacheView& c
 void Transformer::begin_step(std::span<const SequenceSlice> slices, const kv::CacheView& cache) {
   BH_CHECK(!slices.empty() && slices.size() <= static_cast<size_t>(limits_.slices_max),
            "one to slices_max slices");
-  BH_CHECK(cache.layout == cache_layout(config_, cache.layout.page_tokens),
+  BH_CHECK(cache.layout == cache_layout(config_, cache.layout.page_tokens, cache.layout.format),
            "the cache is laid out for this model");
   step_.rows = 0;
   step_.slice_count = 0;

@@ -1,7 +1,8 @@
 // Which format each kind of weight has: in a pool's memory, or in a checkpoint that is written.
 //
-// Threads: plain values. Invariant: norms, biases, the router, the embedding table and the two
-// halves of kv_b_proj (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
+// Threads: plain values. Invariant: norms, biases, the router, the embedding table, the indexer's
+// weights of its heads (a few rows that published checkpoints keep as they are) and the two halves
+// of kv_b_proj (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ namespace bulkhead::model {
 enum class TensorKind : uint8_t {
   kRoutedExperts,
   kSharedExperts,
-  kAttention,  // the indexer's projections among them
+  kAttention,  // the indexer's queries and keys among them
   kDenseMlp,
   kHead,  // the output head; a tied one is read as the embedding too
 };

@@ -24,17 +24,26 @@ std::string key_state(const Reach& reach) {
                                : "; no admin key, so whoever reaches the port administers");
 }
 
-// What a token's bytes are made of.
+// What a token's bytes are made of. An FP8 component has one byte more, for its exponent.
 std::string token_text(const kv::PageLayout& layout) {
+  const bool fp8 = layout.format == kv::PageFormat::kFp8E4m3;
+  const auto values = [&](int32_t count, std::string_view what, int components) {
+    return fp8 ? fmt::format("({} {} + {} exponent{})", count, what, components,
+                             components == 1 ? "" : "s")
+               : fmt::format("{} {} x 2 bytes", count, what);
+  };
   if (layout.latent_dim == 0) {
-    return fmt::format("{} layers x {} kv heads x {} values x 2 x 2 bytes", layout.layers,
-                       layout.kv_heads, layout.head_dim);
+    return fmt::format(
+        "{} layers x {}", layout.layers,
+        values(2 * layout.kv_heads * layout.head_dim,
+               fmt::format("values (K and V of {} heads of {})", layout.kv_heads, layout.head_dim),
+               2));
   }
   std::string text =
-      fmt::format("{} layers x {} latent values x 2 bytes", layout.layers, layout.head_dim);
+      fmt::format("{} layers x {}", layout.layers, values(layout.head_dim, "latent values", 2));
   if (layout.index_layers > 0) {
-    text += fmt::format(" + {} layers x {} index values x 2 bytes", layout.index_layers,
-                        layout.index_dim);
+    text += fmt::format(" + {} layers x {}", layout.index_layers,
+                        values(layout.index_dim, "index values", 1));
   }
   return text;
 }
@@ -52,15 +61,16 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
   out += line("model",
               fmt::format("{} ({}, {} parameters, {} {})", facts.name, facts.config.family,
                           format_count(facts.parameters), model::to_string(facts.format), types));
-  out += line("weights", fmt::format("BF16 in memory, {}", format_bytes(plan.weight_bytes)));
+  out += line("weights",
+              fmt::format("{}, {} in memory", plan.weights_text, format_bytes(plan.weight_bytes)));
   out += line("processor", fmt::format("{}, {} threads", cpu.model_name, plan.threads));
   out += line("kernels",
               fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason, kernels));
   out += line("pools", "prefill and decode share one copy of the weights and one page pool");
-  out += line("cache",
-              fmt::format("BF16, {} tokens in {} pages of {}, {} ({})", count(plan.cache_tokens),
-                          count(plan.pages), plan.layout.page_tokens,
-                          format_bytes(plan.cache_bytes), plan.cache_reason));
+  out += line("cache", fmt::format("{}, {} tokens in {} pages of {}, {} ({})",
+                                   kv::to_string(plan.layout.format), count(plan.cache_tokens),
+                                   count(plan.pages), plan.layout.page_tokens,
+                                   format_bytes(plan.cache_bytes), plan.cache_reason));
   out += line("per token", fmt::format("{} = {}", format_bytes(plan.layout.token_bytes()),
                                        token_text(plan.layout)));
   out += line("context",

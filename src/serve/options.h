@@ -13,6 +13,8 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "chat/output/tool_format.h"
+#include "kv/layout.h"
+#include "model/weight_recipe.h"
 
 namespace bulkhead::serve {
 
@@ -25,8 +27,11 @@ struct ModelOptions {
   int32_t context_tokens = 0;      // 0: the model's, or what the cache holds if that is less
   int32_t page_tokens = 64;
   uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
-  uint32_t running_max = 64;    // sequences decoding at once
-  uint32_t queued_max = 256;    // requests waiting; beyond: 429
+  // Formats in memory: of the weights (nothing: as the checkpoint stores them), of the cache.
+  std::optional<model::WeightRecipe> weights;
+  kv::PageFormat cache_format = kv::PageFormat::kBf16;
+  uint32_t running_max = 64;  // sequences decoding at once
+  uint32_t queued_max = 256;  // requests waiting; beyond: 429
   int32_t prefill_chunk_tokens = 512;
   bool prefix_cache = true;  // prompts that begin alike share their pages
 };

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/units.h"
-#include "model/loader.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -35,6 +34,15 @@ base::Status choose_isa(const ModelOptions& options, const device::CpuFacts& cpu
                     device::to_string(device::best_isa(cpu))));
   }
   return {};
+}
+
+std::string weights_text(const ModelOptions& options, const model::WeightFacts& weights) {
+  std::string text = weights.format + (options.weights ? " (--weights" : " (as stored");
+  if (weights.requantised > 0) {
+    text += fmt::format("; {} tensors quantised again, from {}", weights.requantised,
+                        weights.requantised_from);
+  }
+  return text + ")";
 }
 
 base::Status choose_cache(const ModelOptions& options, const device::CpuFacts& cpu, Plan& plan) {
@@ -112,12 +120,14 @@ base::Status choose_context(const ModelOptions& options, int32_t model_context, 
 }  // namespace
 
 base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConfig& config,
-                             uint64_t weight_bytes, const device::CpuFacts& cpu) {
+                             const model::WeightFacts& weights, const device::CpuFacts& cpu) {
   Plan plan;
   BH_TRY(choose_isa(options, cpu, plan));
   plan.threads = options.threads > 0 ? options.threads : cpu.logical_cpus;
-  plan.weight_bytes = weight_bytes;
-  plan.layout = model::cache_layout(config, options.page_tokens);
+  plan.weights = options.weights;
+  plan.weights_text = weights_text(options, weights);
+  plan.weight_bytes = weights.bytes;
+  plan.layout = model::cache_layout(config, options.page_tokens, options.cache_format);
   BH_TRY(choose_cache(options, cpu, plan));
   BH_TRY(choose_context(options, config.context, plan));
   plan.running_max = options.running_max;
@@ -130,8 +140,8 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConf
 
 base::Result<Plan> make_plan(const ModelOptions& options, const model::Checkpoint& checkpoint,
                              const device::CpuFacts& cpu) {
-  BH_ASSIGN(const uint64_t weight_bytes, model::weight_bytes(checkpoint));
-  return make_plan(options, checkpoint.config(), weight_bytes, cpu);
+  BH_ASSIGN(const model::WeightFacts weights, model::weight_facts(checkpoint, options.weights));
+  return make_plan(options, checkpoint.config(), weights, cpu);
 }
 
 }  // namespace bulkhead::serve

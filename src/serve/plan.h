@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "device/cpu.h"
 #include "kv/layout.h"
 #include "model/checkpoint.h"
+#include "model/loader.h"
 #include "serve/options.h"
 
 namespace bulkhead::serve {
@@ -20,7 +22,9 @@ struct Plan {
   device::Isa isa = device::Isa::kRef;
   std::string isa_reason;
   unsigned threads = 1;
-  uint64_t weight_bytes = 0;  // as packed in memory
+  std::optional<model::WeightRecipe> weights;  // nothing: as stored
+  std::string weights_text;                    // "kimi (as stored)"
+  uint64_t weight_bytes = 0;                   // as packed in memory
   kv::PageLayout layout;
   int32_t pages = 0;
   int32_t cache_tokens = 0;  // pages * page_tokens
@@ -37,7 +41,7 @@ struct Plan {
 
 // Errors: kInvalidArgument or kResourceExhausted naming the option and the value that would work.
 base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConfig& config,
-                             uint64_t weight_bytes, const device::CpuFacts& cpu);
+                             const model::WeightFacts& weights, const device::CpuFacts& cpu);
 base::Result<Plan> make_plan(const ModelOptions& options, const model::Checkpoint& checkpoint,
                              const device::CpuFacts& cpu);
 

@@ -26,8 +26,10 @@ model::ModelConfig smollm2() {
   return config;
 }
 
+model::WeightFacts weights(uint64_t bytes) { return {.bytes = bytes, .format = "bf16"}; }
+
 TEST(Plan, DefaultsAreTwoGibOfCacheAndTheModelsContext) {
-  const auto plan = make_plan({}, smollm2(), kGiB / 4, machine());
+  const auto plan = make_plan({}, smollm2(), weights(kGiB / 4), machine());
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->threads, 2u);
   EXPECT_EQ(plan->isa, device::Isa::kAvx2);
@@ -41,7 +43,7 @@ TEST(Plan, DefaultsAreTwoGibOfCacheAndTheModelsContext) {
 TEST(Plan, AForcedPathThatCannotRunIsRefusedByName) {
   ModelOptions options;
   options.isa = "amx";
-  const auto plan = make_plan(options, smollm2(), kGiB, machine());
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), machine());
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().field, "--isa");
   EXPECT_NE(plan.error().message.find("avx2"), std::string::npos);
@@ -50,7 +52,7 @@ TEST(Plan, AForcedPathThatCannotRunIsRefusedByName) {
 TEST(Plan, ContextFollowsASmallCacheAndSaysSo) {
   ModelOptions options;
   options.kv_cache_bytes = 32ull << 20;
-  const auto plan = make_plan(options, smollm2(), kGiB, machine());
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), machine());
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->context_tokens, plan->cache_tokens);
   EXPECT_LT(plan->context_tokens, 8192);
@@ -60,10 +62,11 @@ TEST(Plan, ContextFollowsASmallCacheAndSaysSo) {
 TEST(Plan, AContextBeyondModelOrCacheIsRefusedWithTheValueThatWorks) {
   ModelOptions options;
   options.context_tokens = 8193;
-  EXPECT_EQ(make_plan(options, smollm2(), kGiB, machine()).error().field, "--context-length");
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--context-length");
   options.context_tokens = 8192;
   options.kv_cache_bytes = 32ull << 20;
-  const auto plan = make_plan(options, smollm2(), kGiB, machine());
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), machine());
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().field, "--kv-cache-memory");
   EXPECT_NE(plan.error().message.find("180.0 MiB"), std::string::npos) << plan.error().message;
@@ -72,10 +75,12 @@ TEST(Plan, AContextBeyondModelOrCacheIsRefusedWithTheValueThatWorks) {
 TEST(Plan, ACacheSmallerThanAPageOrLargerThanMemoryIsRefused) {
   ModelOptions options;
   options.kv_cache_bytes = 1024;
-  EXPECT_EQ(make_plan(options, smollm2(), kGiB, machine()).error().field, "--kv-cache-memory");
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--kv-cache-memory");
   options.kv_cache_bytes = 23 * kGiB;
-  EXPECT_EQ(make_plan(options, smollm2(), kGiB, machine()).error().field, "--kv-cache-memory");
-  EXPECT_FALSE(make_plan({}, smollm2(), 23 * kGiB, machine()).ok());
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--kv-cache-memory");
+  EXPECT_FALSE(make_plan({}, smollm2(), weights(23 * kGiB), machine()).ok());
 }
 
 TEST(Plan, TokenCountsNeverOverflow) {
@@ -83,7 +88,7 @@ TEST(Plan, TokenCountsNeverOverflow) {
   huge.memory_bytes = uint64_t{1} << 60;
   ModelOptions options;
   options.kv_cache_bytes = uint64_t{1} << 59;
-  const auto plan = make_plan(options, smollm2(), kGiB, huge);
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), huge);
   ASSERT_TRUE(plan.ok());
   EXPECT_GT(plan->cache_tokens, 0);
   EXPECT_EQ(plan->cache_tokens, plan->pages * plan->layout.page_tokens);

@@ -44,18 +44,18 @@ base::Result<std::unique_ptr<Runtime>> Runtime::start(
   device::ThreadPoolOptions threads;
   threads.threads = plan.threads;
   runtime->threads_ = std::make_unique<device::ThreadPool>(threads);
-  BH_ASSIGN(runtime->decoder_, model::load_decoder(checkpoint, kernels, *runtime->threads_,
-                                                   limits_of(plan), progress));
+  BH_ASSIGN(runtime->decoder_, model::load_decoder(checkpoint, plan.weights, kernels,
+                                                   *runtime->threads_, limits_of(plan), progress));
   kv::PagePoolOptions pages;
   pages.pages = plan.pages;
   pages.boot_nonce = static_cast<uint16_t>(std::random_device()());
   BH_ASSIGN(runtime->pages_, kv::PagePool::create(plan.layout, pages));
   BH_ASSIGN(runtime->executor_,
             engine::Executor::create(*runtime->decoder_, runtime->pages_->view()));
-  // A page holds what these weights made of its tokens; other weights have another name.
+  // A page holds what these weights made of its tokens, in its format; others have another name.
   const std::string identity =
-      fmt::format("{}/{}/{}", runtime->facts().name, runtime->facts().weight_format,
-                  device::to_string(plan.isa));
+      fmt::format("{}/{}/{}/{}", runtime->facts().name, runtime->facts().weight_format,
+                  plan.layout.id(), device::to_string(plan.isa));
   runtime->index_ = std::make_unique<kv::PrefixIndex>(
       *runtime->pages_, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
   registry.counter("sglang:evicted_tokens_total",

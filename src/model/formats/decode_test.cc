@@ -166,14 +166,15 @@ TEST(FormatDecoders, TheBytesOfAFoldedTensorAreThoseOfItsPartsInTurn) {
   }
 }
 
-// The packed weights of a checkpoint, byte for byte.
+// The packed weights of a checkpoint in BF16, byte for byte.
 std::vector<std::byte> loaded_weights(const std::filesystem::path& directory) {
   const auto checkpoint = Checkpoint::open(directory);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   const auto match = match_tensors(*checkpoint);
   EXPECT_TRUE(match.ok()) << match.error().message;
   device::ThreadPool pool({.threads = 2});
-  const auto weights = load_weights(*checkpoint, *match, pool, {});
+  const auto weights =
+      load_weights(*checkpoint, *match, WeightFormats(*match, WeightRecipe{}), pool, {});
   EXPECT_TRUE(weights.ok()) << weights.error().message;
   const std::byte* begin = weights->arena.data();
   return {begin, begin + weights->arena.size()};

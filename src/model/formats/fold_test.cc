@@ -94,7 +94,7 @@ base::Status load(const std::filesystem::path& path) {
   BH_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(path));
   device::ThreadPool pool({.threads = 2});
   BH_ASSIGN(const auto kernels, kernels::select_kernels(device::detect_cpu(), device::Isa::kRef));
-  auto decoder = load_decoder(checkpoint, kernels, pool, {.rows_max = 4}, {});
+  auto decoder = load_decoder(checkpoint, {}, kernels, pool, {.rows_max = 4}, {});
   if (!decoder.ok()) return std::move(decoder).error();
   return {};
 }

@@ -48,20 +48,23 @@ KernelPath reference_path() {
 }
 
 LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
-                       StepLimits limits, unsigned threads) {
+                       StepLimits limits, unsigned threads,
+                       const std::optional<WeightRecipe>& recipe) {
   LoadedModel out;
   out.pool = std::make_unique<device::ThreadPool>(device::ThreadPoolOptions{.threads = threads});
   auto checkpoint = Checkpoint::open(path);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   if (!checkpoint.ok()) return out;
-  auto decoder = load_decoder(*checkpoint, kernels.kernels, *out.pool, limits, {});
+  auto decoder = load_decoder(*checkpoint, recipe, kernels.kernels, *out.pool, limits, {});
   EXPECT_TRUE(decoder.ok()) << decoder.error().message;
   if (decoder.ok()) out.decoder = std::move(decoder).value();
   return out;
 }
 
-TestCache::TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages) {
+TestCache::TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages,
+                     kv::PageFormat format) {
   view_.layout = facts.cache;
+  view_.layout.format = format;
   view_.layout.page_tokens = page_tokens;
   view_.pages = pages;
   constexpr size_t kAlign = 64;

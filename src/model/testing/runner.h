@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,14 @@ struct LoadedModel {
 // A failure is a test failure and gives an empty model. Tests of many small steps use one thread:
 // hand-overs between threads are dear on a busy machine.
 LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
-                       StepLimits limits, unsigned threads);
+                       StepLimits limits, unsigned threads,
+                       const std::optional<WeightRecipe>& recipe = {});
 
 // Pages whose unused slots are NaN: reading a slot that was not written shows in the logits.
 class TestCache {
  public:
-  TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages);
+  TestCache(const ModelFacts& facts, int32_t page_tokens, int32_t pages,
+            kv::PageFormat format = kv::PageFormat::kBf16);
   const kv::CacheView& view() const { return view_; }
 
  private:
