@@ -76,14 +76,14 @@ class Tasks(unittest.TestCase):
 
     def test_exactly_one_option_of_a_choice_is_right(self):
         for made in examples("choice"):
-            for question, answer in zip(made.messages[::2], made.messages[1::2]):
+            for question, answer in zip(made.messages[1::2], made.messages[2::2]):
                 lines = question["content"].split("\n")
                 options = dict(line.split(". ", 1) for line in lines[1:5])
                 self.assertEqual(len(set(options.values())), 4)
-                chosen = options[answer["content"]]
-                self.assertTrue(answer["reasoning_content"].endswith(chosen))
-                if "largest" in lines[0]:
-                    self.assertEqual(int(chosen), max(map(int, options.values())))
+                reason = answer["reasoning_content"]
+                self.assertIn(reason, made.messages[0]["content"])
+                self.assertTrue(reason.endswith(f" is {options[answer['content']]}."))
+                self.assertIn(lines[0].removeprefix("What is the ").removesuffix("?"), reason)
 
     def test_the_working_of_a_problem_leads_to_its_answer(self):
         for made in examples("problem"):

@@ -1,8 +1,8 @@
 """Conversations to learn from and to be examined on, each a pure function of its task and seed.
 
 Seeds from EVALUATION_SEED on are kept for held-out sets: no example of them is ever trained on.
-Codes, numbers, orders and wordings are drawn anew for each seed; facts (a capital, that a fox is an
-animal) are the same in both, since they must be known.
+Names, codes, numbers, orders and wordings are drawn anew for each seed, and all that is asked is in the
+conversation: the model reads, it knows nothing by heart.
 """
 
 import dataclasses
@@ -120,45 +120,20 @@ def problem(rng, filler):
     return Conversation("problem", [user(" ".join(story)), answer])
 
 
-def _article(noun):
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-def _question(rng):
-    """(question, right option, wrong options, reasoning)."""
-    form = rng.randrange(4)
-    if form == 0:
-        kind = rng.choice(list(words.KINDS))
-        right = rng.choice(words.KINDS[kind])
-        others = rng.sample([k for k in words.KINDS if k != kind], 3)
-        wrong = [rng.choice(words.KINDS[k]) for k in others]
-        return f"Which of these is {_article(kind)}?", right, wrong, right
-    if form == 1:
-        country = rng.choice(list(words.CAPITALS))
-        right = words.CAPITALS[country]
-        wrong = rng.sample([c for c in words.CITIES if c != right], 3)
-        return f"What is the capital of {country}?", right, wrong, right
-    if form == 2:
-        values = rng.sample(range(100), 4)
-        right = max(values)
-        wrong = [str(v) for v in values if v != right]
-        return "Which number is the largest?", str(right), wrong, str(right)
-    # What a model of this size can know by heart.
-    a, b = rng.randint(1, 9), rng.randint(1, 9)
-    wrong = [str(a + b + d) for d in rng.sample((-1, 1, 2, 3, 4), 3)]
-    return f"What is {a} + {b}?", str(a + b), wrong, f"{a} + {b} = {a + b}"
-
-
 def choice(rng, filler, turns=None):
-    """Four options, one right: the reasoning names the option, the answer is its letter."""
-    messages = []
+    """Four options, one right by what the system message says: the reasoning is that sentence, the
+    answer the option's letter."""
+    kind = rng.choice(list(words.KINDS))
+    people = rng.sample(words.PEOPLE, 4)
+    has = dict(zip(people, rng.sample(words.KINDS[kind], 4)))
+    said = {person: f"The {kind} of {person} is {has[person]}." for person in people}
+    messages = [system(" ".join(said.values()))]
     for _ in range(turns or rng.choice((1, 1, 2))):
-        question, right, wrong, reasoning = _question(rng)
-        options = wrong + [right]
-        rng.shuffle(options)
+        person = rng.choice(people)
+        options = rng.sample(list(has.values()), 4)
         lines = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCD", options))
-        messages += [user(f"{question}\n{lines}\nAnswer with the letter."),
-                     assistant("ABCD"[options.index(right)], reasoning)]
+        messages += [user(f"What is the {kind} of {person}?\n{lines}\nAnswer with the letter."),
+                     assistant("ABCD"[options.index(has[person])], said[person])]
     return Conversation("choice", messages)
 
 

@@ -49,7 +49,7 @@ def _ask_add(rng, code):
 
 
 def _ask_note(rng, code):
-    to, text = rng.choice(words.PEOPLE), code(rng)
+    to, text = rng.choice(words.PEOPLE), rng.choice(words.KINDS["animal"])
     return f"Send {to} a note that says {text}.", {"to": to, "text": text}
 
 

@@ -4,14 +4,10 @@ PEOPLE = """Ada Ben Cleo Dan Eva Finn Gia Hugo Ida Jon Kai Lea Max Nora Otto Pia
 Uma Vera Will Xena Yara Zoe Amos Bella Carl Dora Emil Faye Gus Hana Ivan Jane Karl Lena Milo Nina
 """.split()
 
-CAPITALS = {
-    "France": "Paris", "Italy": "Rome", "Norway": "Oslo", "Peru": "Lima", "Egypt": "Cairo",
-    "India": "Delhi", "Japan": "Tokyo", "Ghana": "Accra", "Korea": "Seoul", "Ireland": "Dublin",
-    "Austria": "Vienna", "Spain": "Madrid", "Greece": "Athens", "Poland": "Warsaw",
-    "Cuba": "Havana", "Kenya": "Nairobi", "Portugal": "Lisbon", "Germany": "Berlin",
-    "Ecuador": "Quito", "Sweden": "Stockholm",
-}
-CITIES = list(CAPITALS.values())
+CITIES = """Paris Rome Oslo Lima Cairo Delhi Tokyo Accra Seoul Dublin Vienna Madrid Athens Warsaw
+Havana Nairobi Lisbon Berlin Quito Stockholm""".split()
+COUNTRIES = """France Italy Norway Peru Egypt India Japan Ghana Korea Ireland Austria Spain Greece
+Poland Cuba Kenya Portugal Germany Ecuador Sweden""".split()
 
 GOODS = """apples books coins pens stamps eggs shells cards marbles cups stones tickets balls keys
 lamps""".split()
@@ -28,7 +24,7 @@ KINDS = {
     "metal": """iron copper tin lead zinc nickel cobalt titanium platinum tungsten""".split(),
     "planet": "Mercury Venus Earth Mars Jupiter Saturn Uranus Neptune".split(),
     "instrument": "piano violin cello flute drum harp guitar trumpet oboe tuba banjo".split(),
-    "country": list(CAPITALS),
+    "country": COUNTRIES,
 }
 
 # Without I, O, 0 and 1, which people mistake for one another.
