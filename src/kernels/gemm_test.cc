@@ -336,13 +336,15 @@ TEST(GemmPaths, EveryFp8CodeIsReadExactlyWhereverItStands) {
 TEST(GemmEmulatedTiles, StaysWithinItsBoundOnEveryShape) {
   device::ThreadPool pool({.threads = 2});
   Random random(31);
-  for (const int64_t n : {1, 16, 17, 40, 83}) {
-    for (const int64_t k : {1, 31, 32, 33, 600}) {
-      for (const int64_t rows : {1, 2, 15, 16, 17, 31, 32, 33, 50}) {
-        for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
-          const Problem problem(random, rows, n, k, start);
-          ASSERT_NO_FATAL_FAILURE(
-              expect_within_bound(problem, problem.run(emulated_gemm, pool), true));
+  for (const WeightFormat format : kFormats) {
+    for (const int64_t n : {1, 16, 17, 40, 83}) {
+      for (const int64_t k : {1, 31, 32, 33, 128, 300}) {
+        for (const int64_t rows : {1, 2, 15, 16, 17, 31, 32, 33, 50}) {
+          for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+            const Problem problem(random, rows, n, k, start, format);
+            ASSERT_NO_FATAL_FAILURE(
+                expect_within_bound(problem, problem.run(emulated_gemm, pool), true));
+          }
         }
       }
     }
@@ -364,14 +366,16 @@ TEST(GemmEmulatedTiles, ARowHasTheSameBitsAloneAndInABatch) {
   device::ThreadPool pool({.threads = 2});
   Random random(32);
   const int64_t rows = 64;
-  const Problem problem(random, rows, 70, 600, Start::kResidual);
-  const std::vector<float> together = problem.run(emulated_gemm, pool);
-  for (const int64_t step : {1, 5, 16, 17, 33}) {
-    std::vector<float> split = problem.c_before;
-    for (int64_t row = 0; row < rows; row += step) {
-      problem.run(emulated_gemm, pool, split, row, std::min(step, rows - row));
+  for (const WeightFormat format : kFormats) {
+    const Problem problem(random, rows, 70, 600, Start::kResidual, format);
+    const std::vector<float> together = problem.run(emulated_gemm, pool);
+    for (const int64_t step : {1, 5, 16, 17, 33}) {
+      std::vector<float> split = problem.c_before;
+      for (int64_t row = 0; row < rows; row += step) {
+        problem.run(emulated_gemm, pool, split, row, std::min(step, rows - row));
+      }
+      EXPECT_TRUE(same_bits(together, split)) << step;
     }
-    EXPECT_TRUE(same_bits(together, split)) << step;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "kernels/fp8_panels.h"
 
 namespace bulkhead::kernels::amx {
 namespace {
@@ -24,45 +25,90 @@ struct Rounded {
   int64_t k_tiles = 0;
 };
 
+// What all formats share: rows [row, row + rows) and the columns from panel `panel` on.
+TileProduct product_of(const GemmArgs& args, const Rounded& a, int64_t row, int64_t rows,
+                       int64_t panel, int64_t panels) {
+  TileProduct product;
+  product.a = a.codes;
+  product.a_k_tiles = a.k_tiles;
+  product.rows = rows;
+  product.panels = panels;
+  product.columns = std::min(panels * kPanelColumns, args.w.n - panel * kPanelColumns);
+  product.c = args.c + row * args.c_stride + panel * kPanelColumns;
+  product.c_stride = args.c_stride;
+  return product;
+}
+
+// Takes the sums from where they stand after `k_tile` k tiles.
+void start_at(TileProduct& product, const GemmArgs& args, int64_t panel, int64_t k_tile) {
+  const bool from_c = k_tile > 0 || args.accumulate;
+  const float* bias = args.bias != nullptr ? args.bias + panel * kPanelColumns : nullptr;
+  product.start = from_c ? product.c : bias;
+  product.start_stride = from_c ? args.c_stride : 0;
+}
+
 // Panels [first, last) of the rows [row, row + rows).
-void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
-                     int64_t rows, int64_t first, int64_t last) {
-  const int64_t column = first * kPanelColumns;
-  float* c = args.c + row * args.c_stride + column;
-  const float* bias = args.bias != nullptr ? args.bias + column : nullptr;
-  TileProduct product{.a = a.codes,
-                      .a_k_tiles = a.k_tiles,
-                      .rows = rows,
-                      .w = nullptr,
-                      .panel_stride = packed_pairs(args.w.k) * kPanelColumns * 2,
-                      .panels = 0,
-                      .columns = 0,
-                      .k_tile_begin = 0,
-                      .k_tile_end = 0,
-                      .start = nullptr,
-                      .start_stride = 0,
-                      .c = nullptr,
-                      .c_stride = args.c_stride};
+void multiply_bf16(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
+                   int64_t rows, int64_t first, int64_t last) {
   // Two panels at a time, and of those a stretch of k that stays in L1 for all row tiles; a single
   // band of rows reads every weight once and needs no stretch.
   const bool many = rows > 2 * kTileRows;
   const int64_t step = many ? 2 : last - first;
   const int64_t k_step = many ? kBlockKTiles : a.k_tiles;
   for (int64_t panel = first; panel < last; panel += step) {
-    const int64_t offset = (panel - first) * kPanelColumns;
+    TileProduct product = product_of(args, a, row, rows, panel, std::min(step, last - panel));
+    product.panel_stride = packed_pairs(args.w.k) * kPanelColumns * 2;
     product.w = args.w.bf16() + panel * product.panel_stride;
-    product.panels = std::min(step, last - panel);
-    product.columns = std::min(product.panels * kPanelColumns, args.w.n - panel * kPanelColumns);
-    product.c = c + offset;
     for (int64_t k = 0; k < a.k_tiles; k += k_step) {
       product.k_tile_begin = k;
       product.k_tile_end = std::min(k + k_step, a.k_tiles);
-      const bool from_c = k > 0 || args.accumulate;
-      product.start = from_c ? product.c : bias != nullptr ? bias + offset : nullptr;
-      product.start_stride = from_c ? args.c_stride : 0;
+      start_at(product, args, panel, k);
       ops.multiply(product);
     }
   }
+}
+
+// The same over FP8: a scale group of two panels is written out as BF16, in L1 for all row tiles.
+void multiply_fp8(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
+                  int64_t rows, int64_t first, int64_t last) {
+  constexpr int64_t kGroupTiles = kFp8GroupK / kTileK;
+  constexpr int64_t kStep = 2;
+  alignas(64) std::array<uint16_t, kStep * kGroupTiles * kTileCodes> expanded;
+  const int64_t panel_bytes = fp8_panel_bytes(args.w.k);
+  for (int64_t panel = first; panel < last; panel += kStep) {
+    TileProduct product = product_of(args, a, row, rows, panel, std::min(kStep, last - panel));
+    product.w = expanded.data();
+    product.panel_stride = kGroupTiles * kTileCodes;
+    product.scale_stride = panel_bytes / static_cast<int64_t>(sizeof(float));
+    const std::byte* group = args.w.data + panel * panel_bytes;
+    for (int64_t k = 0; k < a.k_tiles; k += kGroupTiles, group += kFp8GroupBytes) {
+      const int64_t tiles = std::min(kGroupTiles, a.k_tiles - k);
+      for (int64_t p = 0; p < product.panels; ++p) {
+        const std::byte* lines = group + p * panel_bytes + kLineBytes;
+        ops.expand_fp8(lines, tiles * kFp8LinesAlign, lines + kFp8GroupBytes,
+                       expanded.data() + p * product.panel_stride);
+      }
+      product.scales = reinterpret_cast<const float*>(group);
+      product.w_k_tile = k;
+      product.k_tile_begin = k;
+      product.k_tile_end = k + tiles;
+      start_at(product, args, panel, k);
+      ops.multiply(product);
+    }
+  }
+}
+
+void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
+                     int64_t rows, int64_t first, int64_t last) {
+  switch (args.w.format) {
+    case WeightFormat::kBf16:
+      return multiply_bf16(ops, args, a, row, rows, first, last);
+    case WeightFormat::kFp8:
+      return multiply_fp8(ops, args, a, row, rows, first, last);
+    case WeightFormat::kInt4:
+      break;
+  }
+  BH_CHECK(false, "a weight format that is multiplied");
 }
 
 // Some rows of one product, rounded together.

@@ -3,6 +3,9 @@
 #include <immintrin.h>
 
 #include "kernels/amx/tile_ops.h"
+#include "kernels/simd/vec_avx512.h"
+// After the words it is written in.
+#include "kernels/simd/fp8-inl.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -80,7 +83,9 @@ class TileUnit {
 
 namespace bulkhead::kernels {
 
-const TileOps kAmxOps = {
-    .round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
+const TileOps kAmxOps = {.round_rows = round_rows,
+                         .multiply = multiply_tiles,
+                         .expand_fp8 = expand_fp8,
+                         .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

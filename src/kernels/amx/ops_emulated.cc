@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "kernels/amx/tile_ops.h"
+#include "kernels/fp8_panels.h"
 #include "quant/bf16.h"
+#include "quant/fp8.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -72,8 +74,24 @@ class TileUnit {
 #include "kernels/amx/tile_multiply-inl.h"
 
 namespace bulkhead::kernels {
+namespace {
 
-const TileOps kEmulatedTileOps = {
-    .round_rows = round_rows, .multiply = multiply_tiles, .tile_rounds = tile_rounds};
+void expand_fp8(const void* codes, int64_t lines, const void* /*ahead*/, void* out) {
+  const auto* from = static_cast<const quant::Fp8*>(codes);
+  auto* to = static_cast<quant::Bf16*>(out);
+  for (int64_t k = 0; k < lines * kFp8LineK; ++k) {
+    for (int64_t column = 0; column < 16; ++column) {
+      const float value = quant::e4m3_to_float(from[fp8_code_offset(column, k)]) * kFp8SumScale;
+      to[k / 2 * kTileK + column * 2 + k % 2] = quant::float_to_bf16(value);
+    }
+  }
+}
+
+}  // namespace
+
+const TileOps kEmulatedTileOps = {.round_rows = round_rows,
+                                  .multiply = multiply_tiles,
+                                  .expand_fp8 = expand_fp8,
+                                  .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

@@ -26,7 +26,7 @@ struct TileBlock {
   template <int kM, int kN>
   static void load_start(TileUnit& unit, const TileProduct& p, int64_t row_tile, int64_t panel) {
     constexpr int kC = kM * kPanels + kN;
-    if (p.start == nullptr) {
+    if (p.start == nullptr || p.scales != nullptr) {
       unit.template zero<kC>();
       return;
     }
@@ -46,11 +46,22 @@ struct TileBlock {
     unit.template load<kC>(edge, 64);
   }
 
+  // The sums of a scale group into c.
+  static void settle(const float* sums, const float* scales, int64_t rows, int64_t columns,
+                     const float* from, const TileProduct& p, float* to) {
+    for (int64_t r = 0; r < kTileRows && r < rows; ++r) {
+      for (int64_t i = 0; i < 16 && i < columns; ++i) {
+        const float start = from != nullptr ? from[r * p.start_stride + i] : 0.0f;
+        to[r * p.c_stride + i] = __builtin_fmaf(sums[r * 16 + i], scales[i], start);
+      }
+    }
+  }
+
   template <int kM, int kN>
   static void store_sum(TileUnit& unit, const TileProduct& p, int64_t row_tile, int64_t panel) {
     constexpr int kC = kM * kPanels + kN;
     float* to = p.c + (row_tile + kM) * kTileRows * p.c_stride + (panel + kN) * 16;
-    if (whole<kM, kN>(p, row_tile, panel)) {
+    if (p.scales == nullptr && whole<kM, kN>(p, row_tile, panel)) {
       unit.template store<kC>(to, p.c_stride * 4);
       return;
     }
@@ -58,6 +69,12 @@ struct TileBlock {
     unit.template store<kC>(edge, 64);
     const int64_t rows = p.rows - (row_tile + kM) * kTileRows;
     const int64_t columns = p.columns - (panel + kN) * 16;
+    if (p.scales != nullptr) {
+      const float* from = p.start;
+      if (from != nullptr) from += (row_tile + kM) * kTileRows * p.start_stride + (panel + kN) * 16;
+      settle(edge, p.scales + (panel + kN) * p.scale_stride, rows, columns, from, p, to);
+      return;
+    }
     for (int64_t r = 0; r < kTileRows && r < rows; ++r) {
       for (int64_t i = 0; i < 16 && i < columns; ++i) to[r * p.c_stride + i] = edge[r * 16 + i];
     }
@@ -80,11 +97,12 @@ struct TileBlock {
     const int64_t a_step = p.a_k_tiles * kTileCodes;
     const uint16_t* a = p.a + row_tile * a_step;
     const uint16_t* w = p.w + panel * p.panel_stride;
+    const int64_t w_begin = p.w_k_tile;
     for (int64_t k = p.k_tile_begin; k < p.k_tile_end; ++k) {
       for_each_tile([&]<int kM, int kN>() {
         if constexpr (kN == 0) unit.template load<kA + kM>(a + kM * a_step + k * kTileCodes, 64);
         if constexpr (kM == 0) {
-          unit.template load<kB + kN>(w + kN * p.panel_stride + k * kTileCodes, 64);
+          unit.template load<kB + kN>(w + kN * p.panel_stride + (k - w_begin) * kTileCodes, 64);
         }
         unit.template multiply<kM * kPanels + kN, kA + kM, kB + kN>();
       });

@@ -19,14 +19,19 @@ struct TileProduct {
   const uint16_t* a = nullptr;  // [row tile][k tile][16][32], as round_rows wrote it
   int64_t a_k_tiles = 0;        // k tiles from one row tile to the next
   int64_t rows = 0;
-  const uint16_t* w = nullptr;  // panel p starts at w + p * panel_stride
+  // Panel p starts, with the k tile `w_k_tile`, at w + p * panel_stride.
+  const uint16_t* w = nullptr;
   int64_t panel_stride = 0;
+  int64_t w_k_tile = 0;
   int64_t panels = 0;
   int64_t columns = 0;  // real columns of all the panels, 16 * panels but for a ragged last one
   int64_t k_tile_begin = 0;
   int64_t k_tile_end = 0;
   const float* start = nullptr;  // null: zero; may be c
   int64_t start_stride = 0;      // 0: one row for all (a bias)
+  // Null, or 16 factors for each panel: the sums start from zero, and c = fma(sum, factor, start).
+  const float* scales = nullptr;
+  int64_t scale_stride = 0;
   float* c = nullptr;
   int64_t c_stride = 0;
 };
@@ -37,6 +42,9 @@ struct TileOps {
   // Rounds up to 16 rows of `k` floats to one row tile of ceil(k / 32) k tiles, zero beyond.
   void (*round_rows)(const float* a, int64_t a_stride, int64_t rows, int64_t k, uint16_t* out);
   void (*multiply)(const TileProduct& product);
+  // `lines` lines of FP8 codes (fp8_panels.h) as BF16, 2^-56 times what they stand for; as much is
+  // asked for from `ahead` on.
+  void (*expand_fp8)(const void* codes, int64_t lines, const void* ahead, void* out);
   // For the benches: kTileRoundFlops per round, from registers.
   void (*tile_rounds)(int64_t rounds);
 };

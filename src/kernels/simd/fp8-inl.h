@@ -1,11 +1,11 @@
-// Lines of e4m3 codes for the micro-kernel. Included after multiply-inl.h, by ISA translation units
-// only.
+// Lines of e4m3 codes: for the micro-kernel, and written out as BF16. Included after a vec_*.h, by
+// ISA translation units only.
 #pragma once
-
-#include "kernels/simd/vector_ops.h"
 
 namespace bulkhead::kernels {
 namespace {
+
+constexpr int64_t kCodeLine = 64;
 
 struct Fp8Lines {
   static constexpr int64_t kStep = 4;
@@ -25,10 +25,10 @@ void expand_fp8(const void* codes, int64_t lines, const void* ahead, void* out) 
   const auto* next = static_cast<const uint8_t*>(ahead);
   auto* to = static_cast<uint8_t*>(out);
   for (int64_t line = 0; line < lines; ++line) {
-    prefetch(next + line * kLine);
-    const Codes16 c = load_codes(from + line * kLine);
-    store_pairs(to + 2 * line * kLine, first_pairs(c));
-    store_pairs(to + (2 * line + 1) * kLine, second_pairs(c));
+    prefetch(next + line * kCodeLine);
+    const Codes16 c = load_codes(from + line * kCodeLine);
+    store_pairs(to + 2 * line * kCodeLine, first_pairs(c));
+    store_pairs(to + (2 * line + 1) * kCodeLine, second_pairs(c));
   }
 }
 
