@@ -6,6 +6,13 @@
 //   V  [ceil16(d)/16][page_tokens/2][16 dims][2]       outputs are a GEMM with dims as columns
 // where ceil16 rounds up to a multiple of 16. page_tokens is a multiple of 16.
 //
+// An FP8 cache holds the same panels as lines of e4m3 codes (fp8_panels.h), half as many bytes, and
+// one power of two per token for each component: K and V, shared by all kv heads, or the latent
+// part and the rest of a latent key (a key that is all latent, as an index key, has only the
+// first). fp8_cache.h has the rule. Codes are multiplied as they stand: K's power of two
+// multiplies the finished dot product (of a latent key: s = latent sum * power, then fma(rest sum,
+// power, s)), V's the token's weight after the softmax. Powers of two round nothing.
+//
 // With a latent cache (multi-head latent attention, absorbed form: DeepSeek-V2, arXiv 2405.04434,
 // section 2.1) there is no V: the first `latent_dim` values of a token's key are its value, and the
 // one key serves all query heads.
@@ -19,10 +26,13 @@
 // ascending order. A row's bits depend on its query and its cache alone. Positions beyond a row's
 // own are skipped, never multiplied: pages may hold NaN there.
 //
-// Bound, for n visible positions: |error| <= max|v| * (2 e + (n + 16) 2^-24), where
-// e = (head_dim + 2) 2^-24 * scale * max over positions of sum |q_i k_i| is the error of a score.
+// Bound against the values that the cache holds, for n visible positions: |error| <= max|v| * (2 e
+// + (n + 16) 2^-24), where e = (head_dim + 2) 2^-24 * scale * max over positions of sum |q_i k_i|
+// is the error of a score.
 //
 // Threads: one caller at a time, the one that owns the pool.
+//
+// A NaN or an infinity in a component makes that component of its token NaN in an FP8 cache.
 //
 // Scratch: 2 MiB per worker hold the largest unit (64 rows of head_dim 256, or of a latent key of
 // 1024 with its cut turned and gathered); what worker 0 has beyond that lets the cuts of a few long
@@ -39,6 +49,8 @@ namespace bulkhead::kernels {
 
 inline constexpr int32_t kKvSplit = 256;
 
+enum class CacheFormat : uint8_t { kBf16, kFp8E4m3 };
+
 // Where one layer's K and V lie in the arena. Byte (page, head) of K is
 //   arena + page * page_stride + k_offset + head * k_head_stride.
 struct KvLayerView {
@@ -53,12 +65,18 @@ struct KvLayerView {
   int32_t head_dim = 0;    // of a key
   int32_t latent_dim = 0;  // 0: V is stored, as wide as K; else the part of a key that is its value
 
+  CacheFormat format = CacheFormat::kBf16;
+  // FP8: bytes from a page's start to this layer's powers of two (E8M0), page_tokens of the first
+  // component, then as many of the second where there is one.
+  size_t scale_offset = 0;
+
+  bool one_component() const { return latent_dim > 0 && latent_dim == head_dim; }
   int32_t value_dim() const { return latent_dim > 0 ? latent_dim : head_dim; }
 };
 
 // Bytes of one head's K (or V) in one page.
-size_t kv_k_head_bytes(int32_t page_tokens, int32_t head_dim);
-size_t kv_v_head_bytes(int32_t page_tokens, int32_t head_dim);
+size_t kv_k_head_bytes(CacheFormat format, int32_t page_tokens, int32_t head_dim);
+size_t kv_v_head_bytes(CacheFormat format, int32_t page_tokens, int32_t head_dim);
 
 // New tokens of one sequence: rows [first_row, first_row + tokens) of the step.
 struct AttentionSlice {
@@ -97,7 +115,7 @@ struct KvWriteArgs {
   int64_t v_stride = 0;
 };
 
-// Rounds K and V to BF16 and stores them at their slots.
+// Rounds K and V to the cache's format and stores them at their slots.
 using KvWriteFn = void (*)(const KvWriteArgs& args, device::ThreadPool& pool);
 
 }  // namespace bulkhead::kernels

@@ -48,16 +48,24 @@ struct Cache {
   device::Buffer arena;
   std::vector<int32_t> free_pages;
 
-  Cache(Random& random, Shape shape, int32_t page_tokens, int32_t pages) {
+  Cache(Random& random, Shape shape, int32_t page_tokens, int32_t pages,
+        CacheFormat format = CacheFormat::kBf16) {
+    view.format = format;
     view.page_tokens = page_tokens;
     view.kv_heads = shape.kv_heads;
     view.head_dim = shape.head_dim;
     view.latent_dim = shape.latent_dim;
-    view.k_head_stride = kv_k_head_bytes(page_tokens, shape.head_dim);
-    if (shape.latent_dim == 0) view.v_head_stride = kv_v_head_bytes(page_tokens, shape.head_dim);
+    view.k_head_stride = kv_k_head_bytes(format, page_tokens, shape.head_dim);
+    if (shape.latent_dim == 0) {
+      view.v_head_stride = kv_v_head_bytes(format, page_tokens, shape.head_dim);
+    }
     view.k_offset = 64;  // as if another layer lay before
     view.v_offset = view.k_offset + view.k_head_stride * static_cast<size_t>(shape.kv_heads);
-    view.page_stride = view.v_offset + view.v_head_stride * static_cast<size_t>(shape.kv_heads);
+    view.scale_offset = view.v_offset + view.v_head_stride * static_cast<size_t>(shape.kv_heads);
+    view.page_stride = view.scale_offset;
+    if (format == CacheFormat::kFp8E4m3) {
+      view.page_stride += (2 * static_cast<size_t>(page_tokens) + 63) / 64 * 64;
+    }
     arena = aligned_bytes(view.page_stride * static_cast<size_t>(pages));
     view.arena = arena.data();
     std::memset(arena.data(), 0xff, arena.size());

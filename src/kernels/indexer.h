@@ -8,6 +8,8 @@
 // position goes first, and a score that is NaN is the worst. A row that sees no more than top_k
 // positions chooses all of them.
 //
+// Over an FP8 cache q . k is the sum over codes times the position's power of two (attention.h).
+//
 // The keys lie in the cache as one kv head whose values are not stored (attention.h): head_dim is
 // the indexer's, latent_dim is not looked at.
 //
@@ -39,6 +41,6 @@ struct SelectArgs {
 };
 using SelectFn = void (*)(const SelectArgs& args, device::ThreadPool& pool);
 
-size_t select_scratch_bytes(int32_t heads, int32_t top_k);
+size_t select_scratch_bytes(const SelectArgs& args);
 
 }  // namespace bulkhead::kernels

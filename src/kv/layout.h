@@ -15,7 +15,7 @@ namespace bulkhead::kv {
 // Index of a physical page in its pool.
 using PageId = int32_t;
 
-enum class PageFormat { kBf16 };
+using PageFormat = kernels::CacheFormat;
 std::string_view to_string(PageFormat format);
 
 struct PageLayout {
@@ -32,13 +32,14 @@ struct PageLayout {
 
   bool operator==(const PageLayout&) const = default;
 
-  // In a page: layer by layer, K of all heads, then V of all heads unless it is latent; then the
-  // keys of the index layers.
-  size_t layer_bytes() const;
+  // In a page: layer by layer, K of all heads, then V of all heads unless it is latent, then (FP8)
+  // the powers of two of its tokens; then the same of the index layers.
+  size_t layer_bytes() const;  // a multiple of 64, as is
   size_t index_bytes() const;  // of one index layer
   size_t page_bytes() const;   // a multiple of 64
   size_t token_bytes() const;  // page_bytes / page_tokens, rounded up
-  // "bf16/64x30x3x64", "bf16/64x61x576latent512", "bf16/64x78x576latent512+21x128"
+  // "bf16/64x30x3x64", "fp8_e4m3/64x61x576latent512", "bf16/64x61x576latent512",
+  // "bf16/64x78x576latent512+21x128"
   std::string id() const;
 };
 

@@ -8,12 +8,14 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/json_writer.h"
 #include "device/buffer.h"
 #include "kernels/bench/peaks.h"
 #include "kernels/kernel_set.h"
+#include "kernels/kv_write.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -33,6 +35,33 @@ struct Peaks {
   double l2 = 0.0;
 };
 
+// Of one attention.
+struct Heads {
+  int32_t q_heads;
+  int32_t kv_heads;
+  int32_t head_dim;
+  int32_t latent_dim = 0;
+
+  std::string text() const {
+    return latent_dim > 0
+               ? fmt::format("{}q latent {}+{}", q_heads, latent_dim, head_dim - latent_dim)
+               : fmt::format("{}q/{}kv d{}", q_heads, kv_heads, head_dim);
+  }
+  int32_t value_dim() const { return latent_dim > 0 ? latent_dim : head_dim; }
+  // Products of one token of context.
+  double flops() const { return 2.0 * q_heads * (head_dim + value_dim()); }
+};
+
+constexpr std::array kWeightFormats = {std::pair{WeightFormat::kBf16, "gemm"},
+                                       std::pair{WeightFormat::kFp8, "gemm fp8"}};
+constexpr std::array kCacheFormats = {std::pair{CacheFormat::kBf16, ""},
+                                      std::pair{CacheFormat::kFp8E4m3, " fp8"}};
+
+template <typename Formats>
+std::string_view name_of(const Formats& formats, decltype(Formats{}[0].first) format) {
+  return std::ranges::find(formats, format, &Formats::value_type::first)->second;
+}
+
 class Bench {
  public:
   Bench(const BenchOptions& options, const device::CpuFacts& cpu, device::Buffer& weights,
@@ -48,6 +77,7 @@ class Bench {
         reader_(device::available(cpu, device::Isa::kAvx512) ? kAvx512Ops : kAvx2Ops) {}
 
   void measure_peaks();
+  void convert();
   void measure_path(const KernelSet& set);
 
  private:
@@ -57,10 +87,10 @@ class Bench {
   void kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
               Once once);
 
-  void gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k);
-  void decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t context,
+  void gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_t n, int64_t k);
+  void decode(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t context,
               int32_t sequences);
-  void prefill(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t position,
+  void prefill(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t position,
                int32_t tokens);
   void row_wise(const KernelSet& set, int64_t rows);
 
@@ -119,7 +149,7 @@ void Bench::measure_peaks() {
 template <typename Once>
 void Bench::kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
                    Once once) {
-  const bool tiles = name == "gemm" && set.isa == device::Isa::kAmx;
+  const bool tiles = name.starts_with("gemm") && set.isa == device::Isa::kAmx;
   once();  // touches what it needs
   double begin = bench_seconds();
   once();
@@ -155,24 +185,25 @@ void Bench::kernel(const KernelSet& set, std::string name, std::string shape, co
   report_.rows.push_back(std::move(row));
 }
 
-void Bench::gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k) {
-  const size_t bytes = packed_bytes(n, k);
+void Bench::gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_t n, int64_t k) {
+  const size_t bytes = packed_bytes(format, n, k);
   const auto matrices = static_cast<int64_t>(weights_.size() / bytes);
   if (matrices == 0) return;
   float* a = rows_.as<float>().data();
   float* c = a + rows * k;
   int64_t next = 0;
   const double weights = static_cast<double>(n) * static_cast<double>(k);
-  kernel(set, "gemm", fmt::format("{} x {} -> {}", rows, k, n),
+  kernel(set, std::string(name_of(kWeightFormats, format)),
+         fmt::format("{} x {} -> {}", rows, k, n),
          {.flops = 2.0 * static_cast<double>(rows) * weights,
-          .memory_bytes = 2.0 * weights,
+          .memory_bytes = static_cast<double>(bytes),
           .l2_bytes = 0.0},
          [&] {
            const std::byte* data = weights_.data() + static_cast<size_t>(next++ % matrices) * bytes;
            set.gemm({.a = a,
                      .a_stride = k,
                      .rows = rows,
-                     .w = {data, n, k},
+                     .w = {data, n, k, format},
                      .bias = nullptr,
                      .c = c,
                      .c_stride = n,
@@ -182,18 +213,24 @@ void Bench::gemm(const KernelSet& set, int64_t rows, int64_t n, int64_t k) {
 }
 
 constexpr int32_t kPageTokens = 64;
-constexpr int32_t kHeadDim = 64;
 
-KvLayerView cache_view(device::Buffer& arena, int32_t kv_heads) {
+KvLayerView cache_view(device::Buffer& arena, CacheFormat format, const Heads& heads) {
   KvLayerView view;
+  view.format = format;
   view.arena = arena.data();
-  view.k_head_stride = kv_k_head_bytes(kPageTokens, kHeadDim);
-  view.v_head_stride = kv_v_head_bytes(kPageTokens, kHeadDim);
-  view.v_offset = view.k_head_stride * static_cast<size_t>(kv_heads);
-  view.page_stride = 2 * view.v_offset;
+  view.k_head_stride = kv_k_head_bytes(format, kPageTokens, heads.head_dim);
+  view.v_offset = view.k_head_stride * static_cast<size_t>(heads.kv_heads);
+  view.scale_offset = view.v_offset;
+  if (heads.latent_dim == 0) {
+    view.v_head_stride = kv_v_head_bytes(format, kPageTokens, heads.head_dim);
+    view.scale_offset += view.v_head_stride * static_cast<size_t>(heads.kv_heads);
+  }
+  view.page_stride = view.scale_offset;
+  if (format == CacheFormat::kFp8E4m3) view.page_stride += 2 * size_t{kPageTokens};
   view.page_tokens = kPageTokens;
-  view.kv_heads = kv_heads;
-  view.head_dim = kHeadDim;
+  view.kv_heads = heads.kv_heads;
+  view.head_dim = heads.head_dim;
+  view.latent_dim = heads.latent_dim;
   return view;
 }
 
@@ -207,23 +244,23 @@ std::vector<int32_t> scattered_pages(const KvLayerView& view, size_t arena_bytes
   return pages;
 }
 
-void Bench::decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t context,
+void Bench::decode(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t context,
                    int32_t sequences) {
-  const KvLayerView view = cache_view(cache_, kv_heads);
+  const KvLayerView view = cache_view(cache_, format, heads);
   const std::vector<int32_t> pages = scattered_pages(view, cache_.size());
   const int32_t pages_each = context / kPageTokens;
   const auto sets = static_cast<int32_t>(pages.size()) / (pages_each * sequences);
   if (sets == 0) return;
-  const int64_t row = int64_t{q_heads} * kHeadDim;
+  const int64_t row = int64_t{heads.q_heads} * heads.head_dim;
   float* q = rows_.as<float>().data();
   float* out = q + sequences * row;
   std::vector<AttentionSlice> slices(static_cast<size_t>(sequences));
   int32_t next = 0;
   const double tokens = static_cast<double>(context) * sequences;
-  kernel(set, "decode attention",
-         fmt::format("{} seq x {}, {}q/{}kv d{}", sequences, context, q_heads, kv_heads, kHeadDim),
-         {.flops = 4.0 * tokens * static_cast<double>(row),
-          .memory_bytes = 4.0 * tokens * kv_heads * kHeadDim,
+  kernel(set, fmt::format("decode attention{}", name_of(kCacheFormats, format)),
+         fmt::format("{} seq x {}, {}", sequences, context, heads.text()),
+         {.flops = heads.flops() * tokens,
+          .memory_bytes = static_cast<double>(view.page_stride) / kPageTokens * tokens,
           .l2_bytes = 0.0},
          [&] {
            const int32_t first = next++ % sets * sequences * pages_each;
@@ -240,37 +277,54 @@ void Bench::decode(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int3
                           .q_stride = row,
                           .out = out,
                           .out_stride = row,
-                          .q_heads = q_heads,
+                          .q_heads = heads.q_heads,
                           .scale = 0.125f},
                          pool_);
          });
 }
 
-void Bench::prefill(const KernelSet& set, int32_t q_heads, int32_t kv_heads, int32_t position,
+void Bench::prefill(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t position,
                     int32_t tokens) {
-  const KvLayerView view = cache_view(cache_, kv_heads);
+  const KvLayerView view = cache_view(cache_, format, heads);
   const std::vector<int32_t> pages = scattered_pages(view, cache_.size());
   if (static_cast<int32_t>(pages.size()) * kPageTokens < position + tokens) return;
-  const int64_t row = int64_t{q_heads} * kHeadDim;
+  const int64_t row = int64_t{heads.q_heads} * heads.head_dim;
   float* q = rows_.as<float>().data();
   const AttentionSlice slice{
       .first_row = 0, .tokens = tokens, .position = position, .pages = pages.data()};
   const double seen = (position + (tokens + 1) / 2.0) * tokens;
-  kernel(
-      set, "prefill attention",
-      fmt::format("{} tokens at {}, {}q/{}kv d{}", tokens, position, q_heads, kv_heads, kHeadDim),
-      {.flops = 4.0 * seen * static_cast<double>(row), .memory_bytes = 0.0, .l2_bytes = 0.0}, [&] {
-        set.attention({.kv = view,
-                       .slices = &slice,
-                       .slice_count = 1,
-                       .q = q,
-                       .q_stride = row,
-                       .out = q + tokens * row,
-                       .out_stride = row,
-                       .q_heads = q_heads,
-                       .scale = 0.125f},
-                      pool_);
-      });
+  kernel(set, fmt::format("prefill attention{}", name_of(kCacheFormats, format)),
+         fmt::format("{} tokens at {}, {}", tokens, position, heads.text()),
+         {.flops = heads.flops() * seen, .memory_bytes = 0.0, .l2_bytes = 0.0}, [&] {
+           set.attention({.kv = view,
+                          .slices = &slice,
+                          .slice_count = 1,
+                          .q = q,
+                          .q_stride = row,
+                          .out = q + tokens * row,
+                          .out_stride = row,
+                          .q_heads = heads.q_heads,
+                          .scale = 0.125f},
+                         pool_);
+         });
+}
+
+// Pages of BF16 from memory, turned into FP8 by one thread after another.
+void Bench::convert() {
+  const Heads latent{64, 1, 576, 512};
+  const KvLayerView from = cache_view(cache_, CacheFormat::kBf16, latent);
+  const KvLayerView to = cache_view(rows_, CacheFormat::kFp8E4m3, latent);
+  const auto pages = static_cast<int32_t>(cache_.size() / from.page_stride);
+  const auto places = static_cast<int32_t>(rows_.size() / to.page_stride);
+  int32_t next = 0;
+  peak("page to fp8", "GB/s", 1, [&] {
+    constexpr int32_t kPages = 64;
+    const double begin = bench_seconds();
+    for (int32_t i = 0; i < kPages; ++i, ++next) {
+      convert_page(from, next % pages, to, next % places, kPageTokens);
+    }
+    return static_cast<double>(from.page_stride) * kPages / (bench_seconds() - begin);
+  });
 }
 
 void Bench::row_wise(const KernelSet& set, int64_t rows) {
@@ -311,17 +365,24 @@ void Bench::measure_path(const KernelSet& set) {
   if (set.isa == device::Isa::kAmx) {
     peak("bf16 tiles", "GFLOP/s", pool_.threads(), [&] { return tile_rate(kAmxOps, pool_); });
   }
-  for (const int64_t rows : {1, 8, 32, 256, 512}) gemm(set, rows, 2048, 2048);
-  for (const int64_t rows : {1, 8, 512}) gemm(set, rows, 5632, 2048);
-  for (const int64_t rows : {1, 8, 512}) gemm(set, rows, 2048, 5632);
-  decode(set, 32, 8, 1024, 32);
-  decode(set, 32, 8, 8192, 4);
-  decode(set, 32, 8, 8192, 1);
-  decode(set, 9, 3, 1024, 64);
-  decode(set, 9, 3, 8192, 1);
-  prefill(set, 32, 8, 0, 512);
-  prefill(set, 32, 8, 1536, 512);
-  prefill(set, 9, 3, 1536, 512);
+  for (const auto& [format, name] : kWeightFormats) {
+    for (const int64_t rows : {1, 8, 32, 256, 512}) gemm(set, format, rows, 2048, 2048);
+    for (const int64_t rows : {1, 8, 512}) gemm(set, format, rows, 5632, 2048);
+    for (const int64_t rows : {1, 8, 512}) gemm(set, format, rows, 2048, 5632);
+  }
+  const Heads grouped{32, 8, 64};
+  const Heads small{9, 3, 64};
+  for (const auto& [format, name] : kCacheFormats) {
+    decode(set, format, grouped, 1024, 32);
+    decode(set, format, grouped, 8192, 4);
+    decode(set, format, grouped, 8192, 1);
+    decode(set, format, small, 1024, 64);
+    decode(set, format, small, 8192, 1);
+    decode(set, format, {64, 1, 576, 512}, 1024, 8);
+    prefill(set, format, grouped, 0, 512);
+    prefill(set, format, grouped, 1536, 512);
+    prefill(set, format, small, 1536, 512);
+  }
   row_wise(set, 1);
   row_wise(set, 256);
 }
@@ -417,6 +478,7 @@ base::Result<BenchReport> measure_kernels(const BenchOptions& options) {
   }
   Bench bench(options, cpu, weights, cache, rows, report);
   bench.measure_peaks();
+  bench.convert();
   for (const KernelSet& set : sets) bench.measure_path(set);
   return report;
 }

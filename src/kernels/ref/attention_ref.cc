@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "kernels/kv_layout.h"
+#include "kernels/ref/cache_values.h"
 #include "kernels/ref/ref.h"
 
 namespace bulkhead::kernels::ref {
@@ -17,20 +17,47 @@ struct Query {
   const int32_t* selected;  // null: entry i of what it attends to is position i
 };
 
+bool is_fp8(const KvLayerView& kv) { return kv.format == CacheFormat::kFp8E4m3; }
+
 int32_t position_of(const Query& query, int32_t entry) {
   return query.selected != nullptr ? query.selected[entry] : entry;
+}
+
+// The dot product over dims [begin, end) of a key.
+float key_sum(const Query& query, const std::byte* k, int32_t slot, int32_t begin, int32_t end) {
+  const KvLayerView& kv = query.args.kv;
+  float sum = 0.0f;
+  for (int32_t dim = begin; dim < end; ++dim) {
+    const float value = code_value(kv.format, k + k_offset(kv, slot, dim));
+    sum = std::fma(query.q[dim] * query.args.scale, value, sum);
+  }
+  return sum;
 }
 
 float score(const Query& query, int32_t entry) {
   const KvLayerView& kv = query.args.kv;
   const int32_t position = position_of(query, entry);
-  const quant::Bf16* k = k_base(kv, query.pages[position / kv.page_tokens], query.kv_head);
-  float sum = 0.0f;
-  for (int32_t dim = 0; dim < kv.head_dim; ++dim) {
-    const quant::Bf16 code = k[k_offset(kv.head_dim, position % kv.page_tokens, dim)];
-    sum = std::fma(query.q[dim] * query.args.scale, quant::bf16_to_float(code), sum);
+  const int32_t page = query.pages[position / kv.page_tokens];
+  const int32_t slot = position % kv.page_tokens;
+  const std::byte* k = k_base(kv, page, query.kv_head);
+  if (!is_fp8(kv)) return key_sum(query, k, slot, 0, kv.head_dim);
+  const int32_t first_part = kv.latent_dim > 0 ? kv.latent_dim : kv.head_dim;
+  const float first = key_sum(query, k, slot, 0, first_part) * score_factor(kv, page, slot, 0);
+  if (first_part == kv.head_dim) return first;
+  const float rest = key_sum(query, k, slot, first_part, kv.head_dim);
+  return std::fma(rest, score_factor(kv, page, slot, 1), first);
+}
+
+// Turns weights into what codes of V are multiplied by.
+void scale_weights(const Query& query, int32_t begin, int32_t end, float* weights) {
+  const KvLayerView& kv = query.args.kv;
+  if (!is_fp8(kv)) return;
+  for (int32_t entry = begin; entry < end; ++entry) {
+    const int32_t position = position_of(query, entry);
+    const int32_t page = query.pages[position / kv.page_tokens];
+    weights[entry - begin] *=
+        power_of(kv, page, position % kv.page_tokens, kv.latent_dim > 0 ? 0 : 1);
   }
-  return sum;
 }
 
 float weighted_value(const Query& query, int32_t begin, int32_t end, const float* weights,
@@ -41,10 +68,10 @@ float weighted_value(const Query& query, int32_t begin, int32_t end, const float
     const int32_t position = position_of(query, entry);
     const int32_t page = query.pages[position / kv.page_tokens];
     const int32_t slot = position % kv.page_tokens;
-    const quant::Bf16 code =
-        kv.latent_dim > 0 ? k_base(kv, page, query.kv_head)[k_offset(kv.head_dim, slot, dim)]
-                          : v_base(kv, page, query.kv_head)[v_offset(kv.page_tokens, slot, dim)];
-    sum = std::fma(weights[entry - begin], quant::bf16_to_float(code), sum);
+    const std::byte* at = kv.latent_dim > 0
+                              ? k_base(kv, page, query.kv_head) + k_offset(kv, slot, dim)
+                              : v_base(kv, page, query.kv_head) + v_offset(kv, slot, dim);
+    sum = std::fma(weights[entry - begin], code_value(kv.format, at), sum);
   }
   return sum;
 }
@@ -66,6 +93,7 @@ void attend(const Query& query, int32_t count, float* scratch, float* out) {
       scratch[i] = std::exp(scratch[i] - cut_max);
       cut_sum += scratch[i];
     }
+    scale_weights(query, begin, end, scratch);
     const float merged_max = begin == 0 ? cut_max : std::max(running_max, cut_max);
     const float old_weight = begin == 0 ? 0.0f : std::exp(running_max - merged_max);
     const float new_weight = std::exp(cut_max - merged_max);
@@ -76,6 +104,7 @@ void attend(const Query& query, int32_t count, float* scratch, float* out) {
     running_sum = begin == 0 ? cut_sum : std::fma(cut_sum, new_weight, running_sum * old_weight);
     running_max = merged_max;
   }
+  if (is_fp8(query.args.kv)) running_sum *= kFp8SumScale;
   for (int32_t dim = 0; dim < dims; ++dim) out[dim] /= running_sum;
 }
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "kernels/kv_layout.h"
+#include "kernels/ref/cache_values.h"
 #include "kernels/ref/ref.h"
 #include "kernels/selection.h"
 
@@ -13,15 +13,17 @@ namespace {
 float index_score(const SelectArgs& args, const AttentionSlice& slice, int64_t row,
                   int32_t position) {
   const KvLayerView& keys = args.keys;
-  const quant::Bf16* k = k_base(keys, slice.pages[position / keys.page_tokens], 0);
+  const int32_t page = slice.pages[position / keys.page_tokens];
+  const int32_t slot = position % keys.page_tokens;
+  const std::byte* k = k_base(keys, page, 0);
   float total = 0.0f;
   for (int32_t head = 0; head < args.heads; ++head) {
     const float* q = args.q + row * args.q_stride + int64_t{head} * keys.head_dim;
     float sum = 0.0f;
     for (int32_t dim = 0; dim < keys.head_dim; ++dim) {
-      const quant::Bf16 code = k[k_offset(keys.head_dim, position % keys.page_tokens, dim)];
-      sum = std::fma(q[dim], quant::bf16_to_float(code), sum);
+      sum = std::fma(q[dim], code_value(keys.format, k + k_offset(keys, slot, dim)), sum);
     }
+    if (keys.format == CacheFormat::kFp8E4m3) sum *= score_factor(keys, page, slot, 0);
     total += args.weights[row * args.weights_stride + head] * (sum > 0.0f ? sum : 0.0f);
   }
   return total;

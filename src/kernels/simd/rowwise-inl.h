@@ -72,6 +72,12 @@ void scale(const float* x, float factor, float* out, int64_t count) {
       count, [&](int64_t i, int64_t n) { store_some(out + i, mul(load_some(x + i, n), f), n); });
 }
 
+void scale_each(float* x, const float* factors, int64_t count) {
+  for_each_vector(count, [&](int64_t i, int64_t n) {
+    store_some(x + i, mul(load_some(x + i, n), load_some(factors + i, n)), n);
+  });
+}
+
 void rms_norm(const float* x, const float* weight, float eps, float* out, int64_t width) {
   Vec16 squares = zero16();
   for_each_vector(width, [&](int64_t i, int64_t n) {

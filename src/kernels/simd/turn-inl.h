@@ -52,5 +52,26 @@ void turn_panel(const uint16_t* keys, int64_t dim_panels, uint16_t* values, int6
   }
 }
 
+// 16 bytes are 4 dims of 4 tokens; turned in place they are 4 tokens of 4 dims, in the same byte
+// order (fp8_panels.h). Of a block of 16 dims x 16 tokens the pieces change places as a matrix
+// does.
+void turn_panel_fp8(const uint8_t* keys, int64_t dim_panels, uint8_t* values,
+                    int64_t value_stride) {
+  const __m128i turn = _mm_setr_epi8(9, 1, 13, 5, 11, 3, 15, 7, 8, 0, 12, 4, 10, 2, 14, 6);
+  for (int64_t panel = 0; panel < dim_panels; ++panel) {
+    const uint8_t* from = keys + panel * 4 * 64;
+    uint8_t* to = values + panel * value_stride;
+#pragma GCC unroll 4
+    for (int64_t d = 0; d < 4; ++d) {
+#pragma GCC unroll 4
+      for (int64_t t = 0; t < 4; ++t) {
+        const auto* in = reinterpret_cast<const __m128i*>(from + d * 64 + t * 16);
+        auto* out = reinterpret_cast<__m128i*>(to + t * 64 + d * 16);
+        _mm_storeu_si128(out, _mm_shuffle_epi8(_mm_loadu_si128(in), turn));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bulkhead::kernels

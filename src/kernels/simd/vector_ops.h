@@ -25,9 +25,9 @@ struct PanelProduct {
   // Null, or found like runs: an address whose lines are asked for while the run is multiplied:
   // what comes next, where that does not follow in memory.
   const void* const* ahead = nullptr;
-  // Null, or found like runs: 16 FP32 factors, one for each column. Then every run is a scale
-  // group: its sum starts from zero, and c = fma(sum, factor, c) follows, c starting from start;
-  // k_begin and what is between runs are multiples of run_k.
+  // Null, or found like runs: 16 FP32 factors, one for each column. Then every run (what of it is
+  // in [k_begin, k_end)) is a scale group: its sum starts from zero, and c = fma(sum, factor, c)
+  // follows, c starting from start.
   const void* const* scales = nullptr;
   int64_t panels = 0;
   int64_t run_k = 0;
@@ -107,6 +107,9 @@ struct VectorOps {
   // dims of each, 16 dims of the 16 tokens at values + panel * value_stride, in token pairs.
   void (*turn_panel)(const uint16_t* keys, int64_t dim_panels, uint16_t* values,
                      int64_t value_stride);
+  // The same of FP8, four tokens to a line; value_stride in bytes.
+  void (*turn_panel_fp8)(const uint8_t* keys, int64_t dim_panels, uint8_t* values,
+                         int64_t value_stride);
   // scores[i] = exp(scores[i] - max), returns max and the sum; count >= 1.
   SoftmaxState (*softmax)(float* scores, int64_t count);
   // Merges a later cut (its state and unnormalised output) into an earlier one.
@@ -115,6 +118,8 @@ struct VectorOps {
   // out[i] = x[i] / divisor.
   void (*divide)(const float* x, float divisor, float* out, int64_t count);
   void (*scale)(const float* x, float factor, float* out, int64_t count);
+  // x[i] *= factors[i].
+  void (*scale_each)(float* x, const float* factors, int64_t count);
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, int64_t width);
   void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
   void (*swiglu)(const float* gate, const float* up, float* out, int64_t width);

@@ -1,7 +1,10 @@
 #include "kernels/vector/attention_unit.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "kernels/kv_layout.h"
+#include "kernels/vector/fp8_product.h"
 
 namespace bulkhead::kernels::vector {
 namespace {
@@ -42,71 +45,144 @@ bool fetches_ahead(const VectorOps& ops, const KvLayerView& kv, const Unit& unit
   return kv.latent_dim == 0 && unit.selected == nullptr && unit.rows() <= ops.tile_rows;
 }
 
+bool is_fp8(const KvLayerView& kv) { return kv.format == CacheFormat::kFp8E4m3; }
+
+void multiply_lines(const VectorOps& ops, const KvLayerView& kv, const PanelProduct& product,
+                    const Workspace& work) {
+  if (is_fp8(kv)) {
+    multiply_fp8(ops, product, work.expanded);
+  } else {
+    ops.multiply(product);
+  }
+}
+
 // Where the 16 tokens from `position` have their share of V, for fetching only.
-const quant::Bf16* v_share(const KvLayerView& kv, const Unit& unit, int32_t position) {
+const std::byte* v_share(const KvLayerView& kv, const Unit& unit, int32_t position) {
   const int32_t slot = position % kv.page_tokens;
   return v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
-         int64_t{slot} * padded_dims(kv.head_dim);
+         slot * padded_dims(kv.head_dim) * value_bytes(kv.format);
 }
 
-int64_t cut_key_elements(const KvLayerView& kv) {
-  return kCutPanels * k_panel_elements(kv.head_dim);
+int64_t cut_key_bytes(const KvLayerView& kv) {
+  return kCutPanels * k_panel_bytes(kv.format, kv.head_dim);
 }
-int64_t cut_value_elements(const KvLayerView& kv) { return padded_dims(kv.latent_dim) * kKvSplit; }
+int64_t cut_value_bytes(const KvLayerView& kv) {
+  return padded_dims(kv.latent_dim) * kKvSplit * value_bytes(kv.format);
+}
+int64_t cut_expanded_bytes(const KvLayerView& kv) {
+  return is_fp8(kv) ? expanded_bytes(std::max<int64_t>(kKvSplit, packed_pairs(kv.head_dim) * 2))
+                    : 0;
+}
 
-// Two neighbouring codes of one token (K) or one dim (V).
-using Pair = uint32_t;
-const Pair* pairs_of(const quant::Bf16* codes) { return reinterpret_cast<const Pair*>(codes); }
-Pair* pairs_of(quant::Bf16* codes) { return reinterpret_cast<Pair*>(codes); }
-
-const quant::Bf16* k_panel(const KvLayerView& kv, const Unit& unit, int32_t position) {
+const std::byte* k_panel(const KvLayerView& kv, const Unit& unit, int32_t position) {
   return k_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
-         k_offset(kv.head_dim, position % kv.page_tokens, 0);
+         position % kv.page_tokens / kPanelColumns * k_panel_bytes(kv.format, kv.head_dim);
 }
 
-// Lays the selected keys of a cut side by side, as a page would hold them.
+int32_t position_of(const Unit& unit, int32_t entry) {
+  return unit.selected != nullptr ? unit.selected[entry] : entry;
+}
+
+// Lays the selected keys of a cut side by side, as a page would hold them: of each line a dword,
+// two or four neighbouring codes of one token.
 void gather_keys(const KvLayerView& kv, const Unit& unit, const CutRange& range, Workspace& work) {
-  const int64_t pairs = packed_pairs(kv.head_dim);
+  using Codes = uint32_t;
+  const int64_t lines = k_lines(kv.format, kv.head_dim);
   for (int32_t i = 0; i < range.seen_by_last; ++i) {
     const int32_t position = unit.selected[range.begin + i];
-    // k_panel() points at the token's own column.
-    const Pair* from = pairs_of(k_panel(kv, unit, position));
-    Pair* to =
-        pairs_of(work.keys + i / kPanelColumns * k_panel_elements(kv.head_dim)) + i % kPanelColumns;
-    for (int64_t p = 0; p < pairs; ++p) to[p * kPanelColumns] = from[p * kPanelColumns];
+    const auto* from = reinterpret_cast<const Codes*>(k_panel(kv, unit, position)) +
+                       position % kv.page_tokens % kPanelColumns;
+    auto* to = reinterpret_cast<Codes*>(work.keys +
+                                        i / kPanelColumns * k_panel_bytes(kv.format, kv.head_dim)) +
+               i % kPanelColumns;
+    for (int64_t line = 0; line < lines; ++line)
+      to[line * kPanelColumns] = from[line * kPanelColumns];
+  }
+}
+
+// The powers of two of a cut's tokens, as what their scores and weights are multiplied by. Tokens
+// beyond those seen share their panels; their factors are 0.
+void load_factors(const VectorOps& ops, const KvLayerView& kv, const Unit& unit,
+                  const CutRange& range, Workspace& work) {
+  const int32_t seen = range.seen_by_last;
+  const bool latent = kv.latent_dim > 0;
+  for (int32_t component = 0; component < (kv.one_component() ? 1 : 2); ++component) {
+    const bool is_value = !latent && component == 1;
+    float* factors = is_value ? work.value_factors : work.score_factors[component];
+    const float rescale = is_value ? ops.fp8_lift : kFp8Rescale;
+    for (int32_t i = 0; i < seen; ++i) {
+      const int32_t position = position_of(unit, range.begin + i);
+      const uint8_t* codes =
+          scale_codes(kv, unit.slice->pages[position / kv.page_tokens], component);
+      factors[i] = quant::e8m0_to_float(codes[position % kv.page_tokens]) * rescale;
+    }
+    std::fill_n(factors + seen, packed_panels(seen) * kPanelColumns - seen, 0.0f);
+  }
+  // A latent value's power of two is that of its key's latent part.
+  if (!latent) return;
+  for (int32_t i = 0; i < seen; ++i) {
+    work.value_factors[i] = work.score_factors[0][i] * (kFp8SumScale * ops.fp8_lift);
   }
 }
 
 // The values of a latent cache from its keys.
 void turn_keys(const VectorOps& ops, const KvLayerView& kv, int64_t panels, Workspace& work) {
-  constexpr int64_t kPanelCodes = kPanelColumns * kPanelColumns;
+  const int64_t dim_panels = packed_panels(kv.latent_dim);
+  const int64_t stride = v_panel_bytes(kv.format, kKvSplit);
   for (int64_t panel = 0; panel < panels; ++panel) {
-    ops.turn_panel(static_cast<const quant::Bf16*>(work.runs[panel]), packed_panels(kv.latent_dim),
-                   work.values + panel * kPanelCodes, v_panel_elements(kKvSplit));
+    std::byte* to = work.values + panel * v_panel_bytes(kv.format, kPanelColumns);
+    if (is_fp8(kv)) {
+      ops.turn_panel_fp8(static_cast<const uint8_t*>(work.runs[panel]), dim_panels,
+                         reinterpret_cast<uint8_t*>(to), stride);
+    } else {
+      ops.turn_panel(static_cast<const uint16_t*>(work.runs[panel]), dim_panels,
+                     reinterpret_cast<uint16_t*>(to), stride / 2);
+    }
   }
 }
 
-const quant::Bf16* next_keys(const KvLayerView& kv, const NextCut& next, int32_t token) {
+const std::byte* next_keys(const KvLayerView& kv, const NextCut& next, int32_t token) {
   const int32_t last = next.unit->visible(next.unit->tokens - 1) - 1;
   return k_panel(kv, *next.unit, std::min(last, next.cut * kKvSplit + token));
 }
 
 void score_panels(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                   Workspace& work, int32_t first_token, int64_t panel, int64_t panels) {
+  const KvLayerView& kv = args.kv;
   const int64_t row = int64_t{first_token} * unit.group;
-  ops.multiply({.a = work.q + row * args.kv.head_dim,
-                .a_stride = args.kv.head_dim,
-                .rows = unit.rows() - row,
-                .runs = work.runs + panel,
-                .ahead = fetches_ahead(ops, args.kv, unit) ? work.ahead + panel : nullptr,
-                .panels = panels,
-                .run_k = packed_pairs(args.kv.head_dim) * 2,
-                .k_begin = 0,
-                .k_end = args.kv.head_dim,
-                .start = nullptr,
-                .start_stride = 0,
-                .c = work.scores + row * kKvSplit + panel * kPanelColumns,
-                .c_stride = kKvSplit});
+  PanelProduct product{.a = work.q + row * kv.head_dim,
+                       .a_stride = kv.head_dim,
+                       .rows = unit.rows() - row,
+                       .runs = work.runs + panel,
+                       .ahead = fetches_ahead(ops, kv, unit) ? work.ahead + panel : nullptr,
+                       .panels = panels,
+                       .run_k = packed_pairs(kv.head_dim) * 2,
+                       .k_begin = 0,
+                       .k_end = kv.head_dim,
+                       .start = nullptr,
+                       .start_stride = 0,
+                       .c = work.scores + row * kKvSplit + panel * kPanelColumns,
+                       .c_stride = kKvSplit};
+  if (!is_fp8(kv)) {
+    ops.multiply(product);
+    return;
+  }
+  const auto multiply_part = [&](int32_t component, int32_t begin, int32_t end) {
+    std::array<const void*, kCutPanels> scales;
+    for (int64_t p = 0; p < panels; ++p) {
+      scales[static_cast<size_t>(p)] = work.score_factors[component] + (panel + p) * kPanelColumns;
+    }
+    product.scales = scales.data();
+    product.k_begin = begin;
+    product.k_end = end;
+    multiply_fp8(ops, product, work.expanded);
+  };
+  const int32_t first_part = kv.latent_dim > 0 ? kv.latent_dim : kv.head_dim;
+  multiply_part(0, 0, first_part);
+  if (first_part == kv.head_dim) return;
+  product.start = product.c;
+  product.start_stride = kKvSplit;
+  multiply_part(1, first_part, kv.head_dim);
 }
 
 void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
@@ -116,11 +192,13 @@ void score_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
   if (unit.selected != nullptr) gather_keys(kv, unit, range, work);
   for (int64_t panel = 0; panel < panels; ++panel) {
     const auto position = static_cast<int32_t>(range.begin + panel * kPanelColumns);
-    work.runs[panel] = unit.selected != nullptr ? work.keys + panel * k_panel_elements(kv.head_dim)
-                                                : k_panel(kv, unit, position);
+    work.runs[panel] = unit.selected != nullptr
+                           ? work.keys + panel * k_panel_bytes(kv.format, kv.head_dim)
+                           : k_panel(kv, unit, position);
     if (fetches_ahead(ops, kv, unit)) work.ahead[panel] = v_share(kv, unit, position);
   }
   if (kv.latent_dim > 0) turn_keys(ops, kv, panels, work);
+  if (is_fp8(kv)) load_factors(ops, kv, unit, range, work);
   // Panels that every row reads, then the diagonal: each panel for the rows that reach into it.
   const int64_t common = packed_panels(range.seen_by_first);
   score_panels(ops, args, unit, work, range.first_token, 0, common);
@@ -138,20 +216,21 @@ int32_t find_values(const AttentionArgs& args, const Unit& unit, const CutRange&
   const int64_t panels = packed_panels(kv.value_dim());
   if (kv.latent_dim > 0) {
     for (int64_t panel = 0; panel < panels; ++panel) {
-      work.runs[panel] = work.values + panel * v_panel_elements(kKvSplit);
+      work.runs[panel] = work.values + panel * v_panel_bytes(kv.format, kKvSplit);
     }
     return kKvSplit;
   }
   const int32_t run = run_tokens(kv.page_tokens);
   for (int32_t token = 0; token < range.seen_by_last; token += run) {
     const int32_t position = range.begin + token;
-    const quant::Bf16* v = v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
-                           v_offset(kv.page_tokens, position % kv.page_tokens, 0);
+    const std::byte* v = v_base(kv, unit.slice->pages[position / kv.page_tokens], unit.kv_head) +
+                         v_panel_bytes(kv.format, position % kv.page_tokens);
     // The keys of the same stretch of the next cut, as far as there are any.
-    const quant::Bf16* k = fetches ? next_keys(kv, next, token) : nullptr;
-    const int64_t share = run / kPanelColumns * k_panel_elements(kv.head_dim) / panels;
+    const std::byte* k = fetches ? next_keys(kv, next, token) : nullptr;
+    const int64_t share = run / kPanelColumns * k_panel_bytes(kv.format, kv.head_dim) / panels;
     for (int64_t panel = 0; panel < panels; ++panel) {
-      work.runs[token / run * panels + panel] = v + panel * v_panel_elements(kv.page_tokens);
+      work.runs[token / run * panels + panel] =
+          v + panel * v_panel_bytes(kv.format, kv.page_tokens);
       work.ahead[token / run * panels + panel] = fetches ? k + panel * share : nullptr;
     }
   }
@@ -178,7 +257,7 @@ void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& u
                        .start_stride = 0,
                        .c = out.out + row * dims,
                        .c_stride = dims};
-  ops.multiply(product);
+  multiply_lines(ops, args.kv, product, work);
   // What later tokens see beyond the first one's reach, token by token.
   product.rows = unit.group;
   product.k_begin = range.seen_by_first;
@@ -189,7 +268,7 @@ void weigh_values(const VectorOps& ops, const AttentionArgs& args, const Unit& u
     product.a = work.scores + int64_t{token} * unit.group * kKvSplit;
     product.c = out.out + int64_t{token} * unit.group * dims;
     product.start = product.c;
-    ops.multiply(product);
+    multiply_lines(ops, args.kv, product, work);
   }
 }
 
@@ -210,10 +289,10 @@ size_t Workspace::bytes(int64_t rows, const AttentionArgs& args) {
   const KvLayerView& kv = args.kv;
   const int64_t floats =
       align_floats(rows * kv.head_dim) + rows * kKvSplit + 2 * partial_floats(rows, kv.value_dim());
-  const int64_t codes =
-      cut_value_elements(kv) + (args.selected != nullptr ? cut_key_elements(kv) : 0);
-  return static_cast<size_t>(floats) * sizeof(float) +
-         static_cast<size_t>(codes) * sizeof(quant::Bf16) +
+  const int64_t selected = args.selected != nullptr ? cut_key_bytes(kv) : 0;
+  const int64_t factors = is_fp8(kv) ? 3 * kKvSplit : 0;
+  return static_cast<size_t>(floats + factors) * sizeof(float) +
+         static_cast<size_t>(cut_value_bytes(kv) + selected + cut_expanded_bytes(kv)) +
          static_cast<size_t>(2 * kCutPanels * packed_panels(kv.value_dim())) * sizeof(void*);
 }
 
@@ -227,19 +306,28 @@ Workspace::Workspace(std::span<std::byte> scratch, int64_t rows, const Attention
   float* partials = q + align_floats(rows * kv.head_dim);
   whole = place_partial(partials, rows, kv.value_dim());
   cut = place_partial(partials + partial, rows, kv.value_dim());
-  runs = reinterpret_cast<const void**>(partials + 2 * partial);
+  float* factors = partials + 2 * partial;
+  if (is_fp8(kv)) {
+    score_factors[0] = factors;
+    score_factors[1] = factors + kKvSplit;
+    value_factors = factors + 2 * kKvSplit;
+    factors += 3 * kKvSplit;
+  }
+  runs = reinterpret_cast<const void**>(factors);
   ahead = runs + kCutPanels * packed_panels(kv.value_dim());
-  values = reinterpret_cast<quant::Bf16*>(ahead + kCutPanels * packed_panels(kv.value_dim()));
-  keys = values + cut_value_elements(kv);
+  values = reinterpret_cast<std::byte*>(ahead + kCutPanels * packed_panels(kv.value_dim()));
+  expanded = values + cut_value_bytes(kv);
+  keys = expanded + cut_expanded_bytes(kv);
 }
 
 void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                   Workspace& work) {
   const int64_t dims = args.kv.head_dim;
+  const float scale = is_fp8(args.kv) ? args.scale * ops.fp8_lift : args.scale;
   // The query heads of a unit are neighbours, so a token's rows are one piece.
   for (int32_t token = 0; token < unit.tokens; ++token) {
     const int64_t row = unit.first_row() + token;
-    ops.scale(args.q + row * args.q_stride + unit.first_head * dims, args.scale,
+    ops.scale(args.q + row * args.q_stride + unit.first_head * dims, scale,
               work.q + int64_t{token} * unit.group * dims, unit.group * dims);
   }
 }
@@ -252,7 +340,9 @@ void attend_cut(const VectorOps& ops, const AttentionArgs& args, const Unit& uni
     const int32_t count = seen(unit, token, range.begin);
     for (int32_t g = 0; g < unit.group; ++g) {
       const int64_t row = int64_t{token} * unit.group + g;
-      out.states[row] = ops.softmax(work.scores + row * kKvSplit, count);
+      float* scores = work.scores + row * kKvSplit;
+      out.states[row] = ops.softmax(scores, count);
+      if (is_fp8(args.kv)) ops.scale_each(scores, work.value_factors, count);
     }
   }
   weigh_values(ops, args, unit, range, next, work, out);
@@ -280,7 +370,8 @@ void write_out(const VectorOps& ops, const AttentionArgs& args, const Unit& unit
     const int64_t token = row / unit.group;
     const int64_t head = unit.first_head + row % unit.group;
     float* out = args.out + (unit.first_row() + token) * args.out_stride + head * dims;
-    ops.divide(from.out + row * padded_dims(args.kv.value_dim()), from.states[row].sum, out, dims);
+    const float sum = from.states[row].sum * (is_fp8(args.kv) ? kFp8SumScale : 1.0f);
+    ops.divide(from.out + row * padded_dims(args.kv.value_dim()), sum, out, dims);
   }
 }
 

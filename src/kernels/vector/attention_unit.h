@@ -39,7 +39,8 @@ struct Unit {
   }
 };
 
-// Unnormalised outputs and softmax states of a unit's rows.
+// Unnormalised outputs and softmax states of a unit's rows. Over an FP8 cache the outputs are
+// 2^-56 times what they stand for (fp8_panels.h) until they are divided by the sum.
 struct Partial {
   float* out = nullptr;  // [rows][padded_dims(value_dim)]
   SoftmaxState* states = nullptr;
@@ -61,13 +62,18 @@ class Workspace {
   Partial cut;
   // Of a cut, in the order of a page of kKvSplit tokens: the values of a latent cache, and the keys
   // that were selected.
-  quant::Bf16* values = nullptr;
-  quant::Bf16* keys = nullptr;
+  std::byte* values = nullptr;
+  std::byte* keys = nullptr;
+  // FP8: for each token of a cut what the score of its key's two components is multiplied by, and
+  // its weight after the softmax; room to write panels out.
+  float* score_factors[2] = {};
+  float* value_factors = nullptr;
+  std::byte* expanded = nullptr;
   const void** runs = nullptr;   // kKvSplit / 16 * panels of value_dim
   const void** ahead = nullptr;  // as many
 };
 
-// Copies the unit's query rows, scaled, into work.q.
+// Copies the unit's query rows, scaled (and lifted, where the cache is FP8), into work.q.
 void load_queries(const VectorOps& ops, const AttentionArgs& args, const Unit& unit,
                   Workspace& work);
 // What the caller works on after a cut, so that its keys can be fetched along the way.

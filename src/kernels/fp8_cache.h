@@ -1,0 +1,81 @@
+// How a token's values become e4m3 codes and one power of two.
+//
+// The power is the least one, of those from 2^-60 to 2^63, that brings the component's greatest
+// magnitude to at most 448; so nothing saturates, and a component of zeros has the least power.
+// Where a value is NaN or of a magnitude above 448 * 2^63, the component is NaN: power code 255,
+// all codes 0. No code is NaN.
+//
+// Error: |value - code * power| <= 2^-4 |value| from 2^-6 * power on, 2^-10 * power below; power is
+// at most greatest magnitude / 224 (but for the least one).
+//
+// Threads: pure functions. Compiled for the base instruction set, four lanes at a time: the same
+// code for every path.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "quant/fp8.h"
+
+namespace bulkhead::kernels {
+
+inline constexpr uint32_t kLeastPower = 127 - 60;
+inline constexpr uint32_t kGreatestPower = 127 + 63;
+inline constexpr uint8_t kNanPower = 255;
+
+// `bits` are those of the greatest magnitude (as integers: NaN is above all).
+inline uint8_t power_code(uint32_t bits) {
+  if (bits > std::bit_cast<uint32_t>(448.0f * 0x1p63f)) return kNanPower;
+  // The exponent, one more where the mantissa is above that of 448 = 1.75 * 2^8, less 8.
+  const uint32_t exponent = (bits + 0x1fffffu) >> 23;
+  return static_cast<uint8_t>(exponent < kLeastPower + 8 ? kLeastPower : exponent - 8);
+}
+// What values are multiplied by: the power's inverse. 0 for NaN.
+inline float inverse_power(uint8_t code) {
+  return code == kNanPower ? 0.0f : std::bit_cast<float>((254u - code) << 23);
+}
+
+// Four lanes.
+using Float4 = float __attribute__((vector_size(16)));
+using Word4 = uint32_t __attribute__((vector_size(16)));
+
+inline Word4 words_of(Float4 x) { return std::bit_cast<Word4>(x); }
+inline Float4 floats_of(Word4 x) { return std::bit_cast<Float4>(x); }
+inline Word4 every(uint32_t x) { return Word4{x, x, x, x}; }
+
+inline Word4 magnitude_bits(Float4 x) { return words_of(x) & every(0x7fffffffu); }
+// Of magnitudes' bits, which are below 2^31.
+inline Word4 greater(Word4 a, Word4 b) {
+  using Signed4 = int32_t __attribute__((vector_size(16)));
+  const auto mask = std::bit_cast<Word4>(std::bit_cast<Signed4>(a) > std::bit_cast<Signed4>(b));
+  return (a & mask) | (b & ~mask);
+}
+inline uint32_t greatest_lane(Word4 a) {
+  uint32_t most = a[0];
+  for (int i = 1; i < 4; ++i) most = a[i] > most ? a[i] : most;
+  return most;
+}
+
+// quant::float_to_e4m3 of x * factor, for results within +-448 (others give some code); codes in
+// the lanes' lowest bytes.
+// `keep` is all ones, or zero where the code is to be 0.
+inline Word4 encode4(Float4 x, Float4 factor, Word4 keep) {
+  using Signed4 = int32_t __attribute__((vector_size(16)));
+  const Word4 bits = words_of(x * factor) & keep;
+  const Word4 size = bits & every(0x7fffffffu);
+  const Word4 normal = (size + every(0x7ffffu) + ((size >> 20) & every(1))) >> 20;
+  // The sum's last mantissa bit stands for 2^-9: the addition rounds as the format does.
+  const Float4 shift = {0x1p14f, 0x1p14f, 0x1p14f, 0x1p14f};
+  const Word4 subnormal = words_of(floats_of(size) + shift) - words_of(shift);
+  const auto small = std::bit_cast<Word4>(std::bit_cast<Signed4>(size) <
+                                          std::bit_cast<Signed4>(every(0x3c800000u)));
+  const Word4 code = (subnormal & small) | ((normal - every(120u << 3)) & ~small);
+  return (code & every(0x7fu)) | ((bits >> 24) & every(0x80u));
+}
+
+// Codes of four k, a column a lane, as a line of fp8_panels.h has them.
+inline Word4 join4(Word4 k0, Word4 k1, Word4 k2, Word4 k3) {
+  return k2 | (k0 << 8) | (k3 << 16) | (k1 << 24);
+}
+
+}  // namespace bulkhead::kernels
