@@ -97,16 +97,11 @@ void print_files(const model::CheckpointSummary& facts) {
 
 void print_memory(const model::Checkpoint& checkpoint) {
   const model::ModelConfig& config = checkpoint.config();
-  const base::Result<model::WeightFacts> weights = model::weight_facts(checkpoint, {});
-  row("weights here",
-      weights.ok() ? fmt::format("{} as stored, {}", format_bytes(weights->bytes), weights->format)
-                   : "cannot be loaded: " + weights.error().message);
-  const auto token_bytes = [&](kv::PageFormat format) {
-    return format_bytes(
-        model::cache_layout(config, kv::PageLayout{}.page_tokens, format).token_bytes());
-  };
-  row("cache per token", fmt::format("{} in BF16, {} in FP8", token_bytes(kv::PageFormat::kBf16),
-                                     token_bytes(kv::PageFormat::kFp8E4m3)));
+  const base::Result<uint64_t> weights = model::weight_bytes(checkpoint);
+  row("weights here", weights.ok() ? format_bytes(*weights) + " as packed BF16"
+                                   : "cannot be loaded: " + weights.error().message);
+  const kv::PageLayout layout = model::cache_layout(config, kv::PageLayout{}.page_tokens);
+  row("cache per token", format_bytes(layout.token_bytes()) + " in BF16");
 }
 
 void print_tensors(const model::Checkpoint& checkpoint) {

@@ -3,6 +3,8 @@
 // Two references: `rounded` keeps K and V in BF16 as the cache does, `plain` does not. The first is
 // the acceptance of our arithmetic, the second shows what the cache's format costs.
 
+#include "model/testing/golden.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,80 +12,22 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/safetensors.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
 
 namespace bulkhead::model {
 namespace {
 
+using testing::Agreement;
+using testing::compare;
+using testing::Golden;
+using testing::read_golden;
+
 constexpr int32_t kPromptTokens = 40;
 constexpr size_t kTippedRowsMax = 6;  // of 48
 constexpr float kExact = 2e-5f;
 constexpr size_t kExactRowsMin = 6;
 constexpr StepLimits kLimits = {.rows_max = 64, .logits_rows_max = 64, .slices_max = 4};
-
-struct Golden {
-  std::vector<TokenId> ids;
-  std::vector<int32_t> positions;  // of the rows, where not every one is there
-  std::vector<float> plain;
-  std::vector<float> rounded;
-};
-
-template <typename T>
-std::vector<T> read_values(const ByteSource& source, const TensorInfo& tensor) {
-  std::vector<T> out(tensor.elements);
-  EXPECT_TRUE(source.read(tensor.offset, std::as_writable_bytes(std::span(out))).ok());
-  return out;
-}
-
-Golden read_golden(const std::filesystem::path& path) {
-  Golden golden;
-  const auto source = open_file(path);
-  EXPECT_TRUE(source.ok()) << source.error().message;
-  const auto tensors = read_safetensors(**source, 0);
-  EXPECT_TRUE(tensors.ok()) << tensors.error().message;
-  for (const TensorInfo& tensor : *tensors) {
-    if (tensor.name == "ids") golden.ids = read_values<TokenId>(**source, tensor);
-    if (tensor.name == "positions") golden.positions = read_values<int32_t>(**source, tensor);
-    if (tensor.name == "plain") golden.plain = read_values<float>(**source, tensor);
-    if (tensor.name == "rounded") golden.rounded = read_values<float>(**source, tensor);
-  }
-  return golden;
-}
-
-float largest(const std::vector<float>& values) {
-  float out = 0.0f;
-  for (const float value : values) out = std::max(out, std::abs(value));
-  return out;
-}
-
-// Rows of `width` values that differ by no more than `limit` of the largest value; their number and
-// the greatest difference among all.
-struct Agreement {
-  float gap = 0.0f;
-  std::vector<bool> rows;
-
-  size_t count() const { return static_cast<size_t>(std::ranges::count(rows, true)); }
-};
-
-Agreement compare(const std::vector<float>& values, const std::vector<float>& reference,
-                  size_t width, float limit) {
-  EXPECT_EQ(values.size(), reference.size());
-  const float scale = largest(reference);
-  Agreement out;
-  for (size_t begin = 0; begin < values.size(); begin += width) {
-    float gap = 0.0f;
-    for (size_t i = begin; i < begin + width; ++i) {
-      // A NaN compares false and must not pass.
-      const float difference = std::abs(values[i] - reference[i]) / scale;
-      gap = difference <= gap ? gap : difference;
-    }
-    out.rows.push_back(gap <= limit);
-    out.gap = gap <= out.gap ? out.gap : gap;
-  }
-  return out;
-}
 
 float relative_gap(const std::vector<float>& values, const std::vector<float>& reference) {
   return compare(values, reference, values.size(), 0.0f).gap;

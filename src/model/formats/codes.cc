@@ -81,6 +81,12 @@ base::Status read_fp8_rows(const TensorFiles& files, const TensorInfo& tensor, R
                      {.row = first, .rows = last - first + 1, .columns = blocks}, space));
   BH_TRY(files.read(weight.codes, static_cast<uint64_t>(rows.begin * columns),
                     std::as_writable_bytes(codes)));
+  const auto large = std::ranges::find_if(space.scales, [](float s) { return s > kFp8ScaleMax; });
+  if (large != space.scales.end()) {
+    return base::unsupported(complaint(
+        files, weight.scales, first * blocks + (large - space.scales.begin()),
+        fmt::format("is {}, larger than FP8 weights can have in memory; load as bf16", *large)));
+  }
   for (int64_t row = 0; row < rows.count; ++row) {
     const int64_t block_row = (rows.begin + row) / block_rows - first;
     for (int64_t group = 0; group < groups; ++group) {

@@ -3,8 +3,8 @@
 //
 // Threads: pure functions; a workspace belongs to one call at a time.
 // Invariants: code times scale is the value that the file means, exactly; every code stands for a
-// finite value, and scales are finite and above zero, or there is an error that names file, tensor
-// and byte.
+// finite value, and scales are finite and above zero, FP8 ones at most kFp8ScaleMax, or there is an
+// error that names file, tensor and byte.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ kernels::WeightFormat native_format(const TensorInfo& tensor);
 // What the kernels' scales belong to; a row's last group may be shorter.
 inline constexpr int64_t kFp8GroupColumns = 128;
 inline constexpr int64_t kInt4GroupColumns = 32;
+// Kernels multiply FP8 scales by 2^56 (kernels/fp8_panels.h); no weight has one near this.
+inline constexpr float kFp8ScaleMax = 0x1p64f;
 inline int64_t groups_of(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
 
 // `tensor` has that native format and `rows` lie inside it. Codes are [rows][columns], scales

@@ -1,0 +1,83 @@
+// The committed tiny models in every format of weights and cache, against the same references as in
+// BF16 (golden_test.cc): how far the logits move, and that they move no further.
+//
+// Sixty-four values to a row are few to average over: distances are several times those of a real
+// model (drift_test.cc). An FP8 value is off by 2 % on average, one of four bits by 10 %.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/testing/files.h"
+#include "model/testing/golden.h"
+#include "model/testing/runner.h"
+
+namespace bulkhead::model {
+namespace {
+
+constexpr int32_t kPromptTokens = 40;
+constexpr StepLimits kLimits = {.rows_max = 64, .logits_rows_max = 64, .slices_max = 4};
+
+struct Formats {
+  const char* recipe;
+  kv::PageFormat cache;
+  // Of a row's length, for the row in the middle, and for nine rows of ten.
+  float middle;
+  float most;
+};
+
+constexpr kv::PageFormat kB = kv::PageFormat::kBf16;
+constexpr kv::PageFormat kF = kv::PageFormat::kFp8E4m3;
+constexpr Formats kFormats[] = {
+    {"bf16", kF, 0.05f, 0.1f},  {"fp8", kB, 0.06f, 0.1f},   {"fp8", kF, 0.08f, 0.12f},
+    {"int4", kB, 0.25f, 0.35f}, {"int4", kF, 0.25f, 0.35f}, {"int4,head=int4", kB, 0.3f, 0.4f},
+};
+
+class GoldenFormatLogits : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenFormatLogits, StayNearTheReference) {
+  const std::filesystem::path directory = testing::golden_directory() / "models" / GetParam();
+  const testing::Golden golden = testing::read_golden(directory / "golden.safetensors");
+  for (const testing::KernelPath& path : testing::kernel_paths()) {
+    for (const Formats& formats : kFormats) {
+      // The slow paths compute what the fast ones do, by their own tests.
+      const bool slow = path.tiles || path.kernels.isa == device::Isa::kRef;
+      if (slow && GetParam() != "glm4_moe") continue;
+      SCOPED_TRACE(fmt::format("{} {} {}", path.name, formats.recipe, to_string(formats.cache)));
+      const testing::LoadedModel model =
+          testing::load_model(directory, path, kLimits, 1, *parse_recipe(formats.recipe));
+      ASSERT_NE(model.decoder, nullptr);
+      const auto total = static_cast<int32_t>(golden.ids.size());
+      const testing::TestCache cache(model.decoder->facts(), 16, 8, formats.cache);
+      const std::vector<float> logits = testing::all_logits(
+          *model.decoder, cache,
+          {.tokens = golden.ids, .pages = testing::scattered_pages(total, 16, 8)},
+          {kPromptTokens, 1});
+      const auto width = static_cast<size_t>(model.decoder->facts().vocabulary_size);
+      std::vector<float> distances = testing::row_distances(logits, golden.rounded, width);
+      for (const float distance : distances) ASSERT_TRUE(std::isfinite(distance));
+      std::ranges::sort(distances);
+      const float middle = distances[distances.size() / 2];
+      const float most = distances[distances.size() * 9 / 10];
+      fmt::print(
+          "{} {}: weights {}, cache {}: {:.3f} of a row in the middle, {:.3f} for nine of "
+          "ten, {:.3f} at most\n",
+          GetParam(), path.name, formats.recipe, to_string(formats.cache), middle, most,
+          distances.back());
+      // With four positions to choose among, an indexer's other choices change rows at will.
+      if (model.decoder->facts().cache.index_layers > 0) continue;
+      EXPECT_LE(middle, formats.middle);
+      EXPECT_LE(most, formats.most);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenFormatLogits,
+                         ::testing::Values("llama", "llama_odd", "qwen2", "qwen2_yarn", "qwen3",
+                                           "qwen3_moe", "glm4_moe", "deepseek_v3", "deepseek_v32",
+                                           "glm_moe_dsa", "kimi_k25"),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace bulkhead::model
