@@ -186,8 +186,8 @@ PageId PagePool::pop_free() {
 void PagePool::poison(PageId page) {
   if (!poison_free_) return;
   const size_t bytes = layout_.page_bytes();
-  // 0xFFFF is a NaN in BF16, and a power of two of 0xFF is one in FP8: whoever reads a slot it has
-  // not written shows it in its logits.
+  // NaN in every format (0xFFFF in BF16, 0xFF as an e4m3 code and as a power of two): whoever reads
+  // a slot it has not written shows it in its logits.
   std::memset(arena_.data() + static_cast<size_t>(page) * bytes, 0xFF, bytes);
 }
 

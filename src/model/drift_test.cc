@@ -2,6 +2,10 @@
 // forced, and the distributions of the next token are compared in buckets of 64 positions. An error
 // that gathers in the cache would show as a rise; there is none to allow.
 //
+// The model is small, and small ones bear errors worse than large ones; it comes in four bits
+// already, so that INT4 is its second rounding. The figures are a ceiling; what counts is that they
+// are flat.
+//
 // Skipped where the model has not been fetched.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -141,16 +145,16 @@ TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
     for (size_t i = begin; i < begin + kBuckets / 2; ++i) out += buckets[i].divergence;
     return out / (kBuckets / 2);
   };
-  EXPECT_LE(mean(kBuckets / 2), 1.5 * mean(0));
+  EXPECT_LE(mean(kBuckets / 2), 1.25 * mean(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, FormatDrift,
                          ::testing::Values(Drift{"Fp8CacheAgainstBf16", "bf16", "bf16",
-                                                 kv::PageFormat::kFp8E4m3, 0.02, 0.85},
+                                                 kv::PageFormat::kFp8E4m3, 0.03, 0.75},
                                            Drift{"Fp8WeightsAgainstBf16", "bf16", "fp8",
-                                                 kv::PageFormat::kBf16, 0.05, 0.85},
+                                                 kv::PageFormat::kBf16, 0.03, 0.75},
                                            Drift{"Int4WeightsAgainstFp8", "fp8", "int4",
-                                                 kv::PageFormat::kBf16, 0.5, 0.6}),
+                                                 kv::PageFormat::kBf16, 0.7, 0.45}),
                          [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace

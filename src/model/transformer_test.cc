@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "model/testing/allocation_trap.h"
 #include "model/testing/files.h"
@@ -30,7 +31,20 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// Every kind of forward on every runnable path; the slow paths with one alone.
+// What weights and cache are held in.
+struct Formats {
+  std::string_view recipe;
+  kv::PageFormat cache;
+};
+constexpr kv::PageFormat kBf16Pages = kv::PageFormat::kBf16;
+constexpr kv::PageFormat kFp8Pages = kv::PageFormat::kFp8E4m3;
+constexpr Formats kPlain = {"bf16", kBf16Pages};
+// Each format of weights and of the cache, for the kernels of one do not know those of the other.
+constexpr Formats kAllFormats[] = {
+    kPlain, {"fp8,head=fp8", kFp8Pages}, {"int4,head=int4", kBf16Pages}, {"kimi-fp8", kFp8Pages}};
+
+// Every kind of forward on every runnable path; the slow paths, and formats other than BF16, with
+// fewer of them.
 template <typename Body>
 void for_each_model(unsigned threads, Body&& body) {
   for (const testing::KernelPath& path : testing::kernel_paths()) {
@@ -38,11 +52,16 @@ void for_each_model(unsigned threads, Body&& body) {
          {"llama", "qwen2", "qwen3", "glm4_moe", "deepseek_v3", "glm_moe_dsa"}) {
       const bool slow = path.name == "ref" || path.name == "amx emulated";
       if (slow && name != "glm4_moe") continue;
-      SCOPED_TRACE(fmt::format("{} {}", path.name, name));
-      const testing::LoadedModel model =
-          testing::load_model(model_path(name), path, kLimits, threads);
-      ASSERT_NE(model.decoder, nullptr);
-      body(*model.decoder);
+      for (const Formats& formats : kAllFormats) {
+        const bool both_kinds = name == "qwen3" || name == "glm4_moe" || name == "glm_moe_dsa";
+        if (formats.recipe != kPlain.recipe && !both_kinds) continue;
+        SCOPED_TRACE(fmt::format("{} {}, weights {}, cache {}", path.name, name, formats.recipe,
+                                 kv::to_string(formats.cache)));
+        const testing::LoadedModel model = testing::load_model(
+            model_path(name), path, kLimits, threads, *parse_recipe(formats.recipe));
+        ASSERT_NE(model.decoder, nullptr);
+        body(*model.decoder, formats.cache);
+      }
     }
   }
 }
@@ -52,8 +71,8 @@ TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
   // Long enough for a second cut of the attention's KV range.
   constexpr int32_t kTokens = kernels::kKvSplit + 44;
   constexpr int32_t kPages = 24;
-  for_each_model(2, [](Decoder& decoder) {
-    const TestCache cache(decoder.facts(), 16, kPages);
+  for_each_model(2, [](Decoder& decoder, kv::PageFormat format) {
+    const TestCache cache(decoder.facts(), 16, kPages, format);
     const std::vector<TokenId> tokens = testing::random_tokens(kTokens, kVocabulary, 1);
     const std::vector<float> whole = testing::all_logits(
         decoder, cache, {.tokens = tokens, .pages = testing::contiguous_pages(kTokens, 16, 0)},
@@ -64,13 +83,13 @@ TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
           {255, 1, 1, 43},
           {17},
           {290, 1}}) {
-      const TestCache other(decoder.facts(), 16, kPages);
+      const TestCache other(decoder.facts(), 16, kPages, format);
       const std::vector<float> cut = testing::all_logits(
           decoder, other,
           {.tokens = tokens, .pages = testing::scattered_pages(kTokens, 16, kPages)}, chunks);
       EXPECT_TRUE(same_bits(cut, whole)) << "first chunk " << chunks.front();
     }
-    const TestCache wide(decoder.facts(), 64, 6);
+    const TestCache wide(decoder.facts(), 64, 6, format);
     EXPECT_TRUE(same_bits(
         testing::all_logits(decoder, wide,
                             {.tokens = tokens, .pages = testing::scattered_pages(kTokens, 64, 6)},
@@ -84,16 +103,19 @@ TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
   constexpr int32_t kTokens = 37;
   for (const testing::KernelPath& path : testing::kernel_paths()) {
     if (path.name != "ref" && !path.tiles) continue;
-    for (const char* name : {"deepseek_v3", "glm_moe_dsa"}) {
-      SCOPED_TRACE(fmt::format("{} {}", path.name, name));
-      const testing::LoadedModel model = testing::load_model(model_path(name), path, kLimits, 2);
+    for (const auto& [name, formats] :
+         {std::pair("deepseek_v3", kPlain), std::pair("glm_moe_dsa", kPlain),
+          std::pair("glm_moe_dsa", kAllFormats[3])}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", path.name, name, formats.recipe));
+      const testing::LoadedModel model =
+          testing::load_model(model_path(name), path, kLimits, 2, *parse_recipe(formats.recipe));
       ASSERT_NE(model.decoder, nullptr);
       const TestSequence sequence = {.tokens = testing::random_tokens(kTokens, kVocabulary, 6),
                                      .pages = testing::contiguous_pages(kTokens, 16, 0)};
-      const TestCache cache(model.decoder->facts(), 16, 4);
+      const TestCache cache(model.decoder->facts(), 16, 4, formats.cache);
       const std::vector<float> whole =
           testing::all_logits(*model.decoder, cache, sequence, {kTokens});
-      const TestCache other(model.decoder->facts(), 16, 4);
+      const TestCache other(model.decoder->facts(), 16, 4, formats.cache);
       EXPECT_TRUE(
           same_bits(testing::all_logits(*model.decoder, other, sequence, {1, 5, 16}), whole));
     }
@@ -103,16 +125,16 @@ TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
 TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
   constexpr int32_t kSequences = 64;
   constexpr int32_t kPages = kSequences * 2;
-  for_each_model(1, [](Decoder& decoder) {
+  for_each_model(1, [](Decoder& decoder, kv::PageFormat format) {
     std::vector<TestSequence> sequences;
     std::vector<std::vector<float>> alone;
-    const TestCache cache(decoder.facts(), 16, kPages);
+    const TestCache cache(decoder.facts(), 16, kPages, format);
     for (int32_t i = 0; i < kSequences; ++i) {
       const int32_t tokens = 2 + i * 7 % 29;
       sequences.push_back(
           {.tokens = testing::random_tokens(tokens, kVocabulary, static_cast<uint64_t>(i)),
            .pages = testing::contiguous_pages(tokens, 16, i * 2)});
-      const TestCache own(decoder.facts(), 16, kPages);
+      const TestCache own(decoder.facts(), 16, kPages, format);
       alone.push_back(testing::all_logits(decoder, own, sequences.back(), {tokens}));
     }
     // Prefill a different share of each without logits, then the rest all together: one step mixes
@@ -148,8 +170,8 @@ TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
 }
 
 TEST(Transformer, AStepAllocatesNothing) {
-  for_each_model(2, [](Decoder& decoder) {
-    const TestCache cache(decoder.facts(), 16, 20);
+  for_each_model(2, [](Decoder& decoder, kv::PageFormat format) {
+    const TestCache cache(decoder.facts(), 16, 20, format);
     const TestSequence sequence = {.tokens = testing::random_tokens(300, kVocabulary, 2),
                                    .pages = testing::contiguous_pages(300, 16, 0)};
     std::vector<float> logits(kVocabulary);

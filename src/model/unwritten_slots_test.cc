@@ -43,7 +43,10 @@ std::vector<std::pair<testing::KernelPath, std::string>> paths_and_models() {
 }
 
 // C011
-TEST(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
+class UnwrittenSlots : public ::testing::TestWithParam<kv::PageFormat> {};
+
+TEST_P(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
+  const kv::PageFormat format = GetParam();
   for (const auto& [path, name] : paths_and_models()) {
     SCOPED_TRACE(path.name + " " + name);
     const testing::LoadedModel model =
@@ -53,7 +56,7 @@ TEST(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
     const auto vocabulary = static_cast<size_t>(decoder.facts().vocabulary_size);
     const std::vector<TokenId> tokens =
         testing::random_tokens(kLongest, decoder.facts().vocabulary_size, 3);
-    const TestCache whole(decoder.facts(), kPageTokens, 3);
+    const TestCache whole(decoder.facts(), kPageTokens, 3, format);
     // Row i of the longest prompt is what a prompt of i + 1 tokens must give.
     const std::vector<float> expected =
         testing::all_logits(decoder, whole, {.tokens = tokens, .pages = {2, 0, 1}}, {kLongest});
@@ -63,7 +66,7 @@ TEST(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
       const std::span<const float> row =
           std::span(expected).subspan((length - 1) * vocabulary, vocabulary);
       for (const int32_t batch : {1, 4}) {
-        const TestCache cache(decoder.facts(), kPageTokens, 3 * batch);
+        const TestCache cache(decoder.facts(), kPageTokens, 3 * batch, format);
         std::vector<TestSequence> prompts;
         for (int32_t i = 0; i < batch; ++i) {
           prompts.push_back({.tokens = prompt,
@@ -81,6 +84,11 @@ TEST(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
     }
   }
 }
+
+// Every byte of an FP8 page is a code or a power of two: 0xFF is NaN as either.
+INSTANTIATE_TEST_SUITE_P(Formats, UnwrittenSlots,
+                         ::testing::Values(kv::PageFormat::kBf16, kv::PageFormat::kFp8E4m3),
+                         [](const auto& param) { return std::string(kv::to_string(param.param)); });
 
 }  // namespace
 }  // namespace bulkhead::model

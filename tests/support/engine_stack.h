@@ -35,6 +35,7 @@ struct StackOptions {
   uint32_t running_max = 8;
   uint32_t queued_max = 256;
   bool prefix_cache = true;
+  kv::PageFormat cache_format = kv::PageFormat::kBf16;
 };
 
 class EngineStack {
@@ -132,6 +133,7 @@ class EngineStack {
                                                   const StackOptions& options) {
     kv::PageLayout layout = decoder.facts().cache;
     layout.page_tokens = options.page_tokens;
+    layout.format = options.cache_format;
     return take(kv::PagePool::create(
         layout, {.pages = options.pages, .boot_nonce = 0xB017, .poison_free = true}));
   }
