@@ -41,6 +41,7 @@ constexpr Formats kFormats[] = {
 
 class GoldenFormatLogits : public ::testing::TestWithParam<std::string> {};
 
+// C009, C012
 TEST_P(GoldenFormatLogits, StayNearTheReference) {
   const std::filesystem::path directory = testing::golden_directory() / "models" / GetParam();
   const testing::Golden golden = testing::read_golden(directory / "golden.safetensors");

@@ -216,6 +216,18 @@ TEST(LatentTensors, ASharedIndexerHasNoTensorsOfItsOwn) {
   EXPECT_THAT(copy.error(), HasSubstr("layers.2.self_attn.indexer.wk.weight\" has no place"));
 }
 
+// C003: a cache's scales are computed as it is written; a checkpoint's would go nowhere.
+TEST(LatentTensors, ScalesThatNoKernelWouldLookForAreNamed) {
+  Copy copy("deepseek_v3");
+  testing::FileTensor extra = copy.named("model.norm.weight");
+  for (const char* name : {"self_attn.k_scale", "self_attn.v_scale", "self_attn.attn.kv_scale"}) {
+    extra.name = std::string("model.layers.0.") + name;
+    copy.tensors().push_back(extra);
+    EXPECT_THAT(copy.error(), HasSubstr(extra.name + "\" has no place"));
+    copy.tensors().pop_back();
+  }
+}
+
 TEST(LatentTensors, OtherTowersAreIgnoredByTheirNames) {
   Copy copy("kimi_k25");
   const auto tower = std::ranges::count_if(copy.tensors(), [](const auto& tensor) {

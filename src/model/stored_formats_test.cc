@@ -107,6 +107,7 @@ void expect_carried_over(const Checkpoint& checkpoint, const TensorInfo& tensor)
   }
 }
 
+// C016: experts among them
 TEST(StoredFormats, CodesAndScalesAreTakenOverAsTheyAre) {
   for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kInt4}) {
     const Written model(testing::gqa_config(), {.format = format});

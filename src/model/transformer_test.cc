@@ -122,6 +122,7 @@ TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
   }
 }
 
+// C014
 TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
   constexpr int32_t kSequences = 64;
   constexpr int32_t kPages = kSequences * 2;

@@ -42,9 +42,9 @@ std::vector<std::pair<testing::KernelPath, std::string>> paths_and_models() {
   return out;
 }
 
-// C011
 class UnwrittenSlots : public ::testing::TestWithParam<kv::PageFormat> {};
 
+// C011
 TEST_P(UnwrittenSlots, NeverReachAnAnswerAtAnyLengthAloneOrInABatch) {
   const kv::PageFormat format = GetParam();
   for (const auto& [path, name] : paths_and_models()) {

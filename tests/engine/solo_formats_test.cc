@@ -76,7 +76,7 @@ class SoloFormats : public ::testing::TestWithParam<Formats> {
   model::testing::LoadedModel model_;
 };
 
-// C006
+// C006, C014
 TEST_P(SoloFormats, EveryAnswerIsTheOneThatTheRequestGetsAlone) {
   const std::vector<wire::GenerateRequest> wanted = requests();
   EngineStack stack(
