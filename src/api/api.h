@@ -57,15 +57,21 @@ struct ModelCard {
   GenerationDefaults defaults;
 };
 
+struct PoolFacts {
+  std::string weights;      // "bf16"
+  std::string cache_dtype;  // "bf16"
+};
+
 // How the server runs its model, for those who ask; nothing decides by it.
 struct EngineFacts {
   int32_t page_tokens = 0;
   int32_t prefill_chunk_tokens = 0;
   unsigned threads = 0;
-  std::string isa;           // "avx512"
-  std::string cache_dtype;   // "BF16"
-  double load_seconds = 0;   // reading and packing the weights
-  double ready_seconds = 0;  // from the start of the process's work to now
+  std::string isa;                        // "avx512"
+  PoolFacts decode = {};                  // of the one pool both use, or of decode's
+  std::optional<PoolFacts> prefill = {};  // where prefill has a pool of its own
+  double load_seconds = 0;                // reading and packing the weights
+  double ready_seconds = 0;               // from the start of the process's work to now
 };
 
 // What a chat's reasoning is called in answers.

@@ -36,14 +36,28 @@ std::vector<double> token_bounds(int32_t context_tokens) {
   return bounds;
 }
 
-double share(int32_t pages, const wire::GeneratorStatus& status) {
-  if (status.pages_total <= 0) return 0;
-  return static_cast<double>(pages) / static_cast<double>(status.pages_total);
+// Of the pages that requests hold. Those of the prefix index alone are given up when needed.
+double usage(const wire::PageGauges& pages) {
+  if (pages.total <= 0) return 0;
+  return static_cast<double>(pages.used()) / static_cast<double>(pages.total);
 }
 
-// Pages that requests hold. Those of the prefix index alone are given up when they are needed.
-int32_t pages_used(const wire::GeneratorStatus& status) {
-  return status.pages_total - status.pages_free - status.pages_cached;
+// The pages of one pool by state; `pages` picks the pool's from a status.
+template <typename Pages>
+void register_pages(telemetry::Registry& registry, const wire::Generator& generator, Pages pages,
+                    const telemetry::Labels& labels) {
+  const auto gauge = [&](const char* state, auto read) {
+    telemetry::Labels all = labels;
+    all.emplace_back("state", state);
+    registry.gauge(
+        "bulkhead_kv_pages",
+        "Cache pages: free, held by the prefix index alone, held by requests or promised to them",
+        [&generator, pages, read] { return static_cast<double>(read(pages(generator.status()))); },
+        std::move(all));
+  };
+  gauge("free", [](const wire::PageGauges& p) { return p.free; });
+  gauge("cached", [](const wire::PageGauges& p) { return p.cached; });
+  gauge("used", [](const wire::PageGauges& p) { return p.used(); });
 }
 
 void register_gauges(telemetry::Registry& registry, const wire::Generator& generator) {
@@ -60,20 +74,24 @@ void register_gauges(telemetry::Registry& registry, const wire::Generator& gener
   gauge("vllm:num_requests_waiting", "Requests waiting", [](const Status& s) { return s.waiting; });
   registry.alias("sglang:num_queue_reqs", "vllm:num_requests_waiting");
   gauge("vllm:kv_cache_usage_perc", "Share of the cache that requests hold, 0 to 1",
-        [](const Status& s) { return share(pages_used(s), s); });
+        [](const Status& s) { return usage(s.pages); });
   registry.alias("sglang:token_usage", "vllm:kv_cache_usage_perc");
   const int32_t cache_tokens = generator.limits().cache_tokens;
   gauge("sglang:num_used_tokens", "Tokens of cache in pages that requests hold",
-        [cache_tokens](const Status& s) { return cache_tokens * share(pages_used(s), s); });
+        [cache_tokens](const Status& s) { return cache_tokens * usage(s.pages); });
   gauge("sglang:gen_throughput", "Tokens decoded a second, over the last second of decoding",
         [](const Status& s) { return s.decode_tokens_per_second; });
   gauge("sglang:max_total_num_tokens", "Tokens that the whole cache holds",
         [cache_tokens](const Status&) { return cache_tokens; });
-  const char* pages = "bulkhead_kv_pages";
-  const char* help = "Cache pages: free, held by the prefix index alone, held by requests";
-  gauge(pages, help, [](const Status& s) { return s.pages_free; }, {{"state", "free"}});
-  gauge(pages, help, [](const Status& s) { return s.pages_cached; }, {{"state", "cached"}});
-  gauge(pages, help, [](const Status& s) { return pages_used(s); }, {{"state", "used"}});
+  const auto pages = [](const Status& s) { return s.pages; };
+  if (generator.limits().prefill_cache_tokens == 0) {
+    register_pages(registry, generator, pages, {});
+    return;
+  }
+  register_pages(registry, generator, pages, {{"pool", "decode"}});
+  register_pages(registry, generator,
+                 [](const Status& s) { return s.prefill_pages.value_or(wire::PageGauges{}); },
+                 {{"pool", "prefill"}});
 }
 
 }  // namespace

@@ -218,8 +218,8 @@ TEST(Api, MetricsCarryBothSpellingsOfTheGaugesAndCountAnswers) {
   ApiWorld world;
   world.generator.status_.running = 3;
   world.generator.status_.waiting = 2;
-  world.generator.status_.pages_total = 8;
-  world.generator.status_.pages_free = 6;
+  world.generator.status_.pages.total = 8;
+  world.generator.status_.pages.free = 6;
   world.get("/nowhere");
   const auto writer = world.get("/metrics");
   EXPECT_TRUE(writer->sent->content_type.starts_with("text/plain; version=0.0.4"));
@@ -239,9 +239,9 @@ TEST(Api, MetricsCarryBothSpellingsOfTheGaugesAndCountAnswers) {
 
 TEST(Api, CachedPagesDoNotCountAsUse) {
   ApiWorld world;
-  world.generator.status_.pages_total = 8;
-  world.generator.status_.pages_free = 1;
-  world.generator.status_.pages_cached = 5;
+  world.generator.status_.pages.total = 8;
+  world.generator.status_.pages.free = 1;
+  world.generator.status_.pages.cached = 5;
   const std::string text = world.get("/metrics")->sent->body;
   for (const char* line : {
            "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",

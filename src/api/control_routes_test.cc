@@ -206,7 +206,7 @@ TEST(Facts, ServerInfoHoldsWhatBenchmarksReadAndNoPath) {
                     .prefill_chunk_tokens = 512,
                     .threads = 2,
                     .isa = "avx2",
-                    .cache_dtype = "BF16"};
+                    .decode = {.weights = "bf16", .cache_dtype = "bf16"}};
   ApiWorld world(options);
   world.clock.advance(std::chrono::seconds(5));
   for (const char* path : {"/server_info", "/get_server_info"}) {
@@ -218,6 +218,9 @@ TEST(Facts, ServerInfoHoldsWhatBenchmarksReadAndNoPath) {
     EXPECT_EQ(body.at("page_size").as_int64(), 64);
     EXPECT_EQ(body.at("isa").as_string(), "avx2");
     EXPECT_EQ(body.at("version").as_string(), "0.1.0");
+    EXPECT_EQ(body.at("kv_cache_dtype").as_string(), "bf16");
+    EXPECT_EQ(body.at("placement").as_string(), "shared");
+    EXPECT_FALSE(body.contains("pools"));
     EXPECT_EQ(body.at("uptime_seconds").as_double(), 5.0);
     const auto& state = body.at("internal_states").as_array().at(0).as_object();
     EXPECT_TRUE(state.at("avg_spec_accept_length").is_null());
@@ -229,15 +232,34 @@ TEST(Facts, ServerInfoHoldsWhatBenchmarksReadAndNoPath) {
   }
 }
 
+TEST(Facts, ServerInfoTellsOfBothPoolsWhereThereAreTwo) {
+  ApiOptions options;
+  options.engine.page_tokens = 64;
+  options.engine.decode = {.weights = "int4", .cache_dtype = "fp8_e4m3"};
+  options.engine.prefill = PoolFacts{.weights = "fp8", .cache_dtype = "bf16"};
+  ApiWorld world(options);
+  world.generator.status_.pages = {.total = 8, .free = 2, .cached = 0};
+  world.generator.status_.prefill_pages = wire::PageGauges{.total = 4, .free = 1, .cached = 2};
+  const auto body = world.get("/server_info")->body();
+  EXPECT_EQ(body.at("placement").as_string(), "split");
+  const auto& prefill = body.at("pools").at("prefill").as_object();
+  EXPECT_EQ(prefill.at("weights").as_string(), "fp8");
+  EXPECT_EQ(prefill.at("num_used_tokens").as_int64(), 64);
+  EXPECT_EQ(prefill.at("pages_cached").as_int64(), 2);
+  const auto& decode = body.at("pools").at("decode").as_object();
+  EXPECT_EQ(decode.at("kv_cache_dtype").as_string(), "fp8_e4m3");
+  EXPECT_EQ(decode.at("token_usage").as_double(), 0.75);
+}
+
 TEST(Facts, LoadsCountPagesThatRequestsHold) {
   ApiOptions options;
   options.engine.page_tokens = 64;
   ApiWorld world(options);
   world.generator.status_.running = 3;
   world.generator.status_.waiting = 2;
-  world.generator.status_.pages_total = 10;
-  world.generator.status_.pages_free = 4;
-  world.generator.status_.pages_cached = 1;
+  world.generator.status_.pages.total = 10;
+  world.generator.status_.pages.free = 4;
+  world.generator.status_.pages.cached = 1;
   EXPECT_EQ(world.get("/load")->body().at("server_load").as_int64(), 5);
   const auto loads = world.get("/v1/loads")->body();
   const auto& load = loads.at("loads").as_array().at(0).as_object();

@@ -4,6 +4,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <utility>
@@ -44,6 +45,18 @@ Failure read_timeout(const http::Request& request, std::optional<int64_t>& out) 
   }
   out = value;
   return std::nullopt;
+}
+
+// Two keys never share a session, whatever their clients call it.
+uint64_t session_of(const TenantDigest& tenant, std::string_view name) {
+  if (name.empty()) return 0;
+  std::vector<uint8_t> bytes(tenant.begin(), tenant.end());
+  bytes.insert(bytes.end(), name.begin(), name.end());
+  std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(bytes.data(), bytes.size(), digest.data());
+  uint64_t session = 0;
+  for (size_t i = 0; i < sizeof(session); ++i) session = session << 8 | digest[i];
+  return std::max<uint64_t>(session, 1);
 }
 
 }  // namespace
@@ -128,6 +141,7 @@ Failure GenerateRoute::prepare(GenerateCall& call, Endpoint endpoint, Generation
   }
   out.output.markup = std::move(markup);
   out.request.cache = cache_scope(call.tenant, fields);
+  out.request.session = session_of(call.tenant, call.request.header("x-session-affinity"));
   if (options_.higher_priority_first) out.request.priority = reversed(out.request.priority);
   if (Failure failure = set_deadline(call, fields, out)) return failure;
   return fields.reject_if_busy ? check_busy(out) : std::nullopt;
@@ -153,13 +167,21 @@ Failure GenerateRoute::check_busy(const GenerationPlan& plan) const {
   const wire::GenerateLimits& limits = deps_.generator.limits();
   const size_t choices = plan.prompts.size() * static_cast<size_t>(plan.n);
   if (status.waiting > 0 || status.running + choices > limits.running_max) return busy();
-  if (status.pages_total <= 0) return std::nullopt;
-  const int64_t page_tokens = std::max(limits.cache_tokens / status.pages_total, 1);
+  // Prompts have to fit where prefill runs.
+  const bool split = status.prefill_pages.has_value();
+  const wire::PageGauges& pool = split ? *status.prefill_pages : status.pages;
+  const int32_t cache_tokens = split ? limits.prefill_cache_tokens : limits.cache_tokens;
+  if (pool.total <= 0) return std::nullopt;
+  const int64_t page_tokens = std::max(cache_tokens / pool.total, 1);
   int64_t pages = 0;
+  int64_t promised = 0;  // by a decode pool of its own: each choice's longest answer
   for (const PromptPlan& prompt : plan.prompts) {
-    pages += static_cast<int64_t>(prompt.ids.size()) / page_tokens + 1;
+    const auto ids = static_cast<int64_t>(prompt.ids.size());
+    pages += ids / page_tokens + 1;
+    promised += plan.n * ((ids + prompt.max_tokens + page_tokens - 1) / page_tokens);
   }
-  const int64_t free = int64_t{status.pages_free} + status.pages_cached;
+  if (split && promised > status.pages.free) return busy();
+  const int64_t free = int64_t{pool.free} + pool.cached;
   return pages > free ? Failure(busy()) : std::nullopt;
 }
 

@@ -136,24 +136,44 @@ TEST(Priority, IsTurnedRoundWhereTheOperatorWantsHigherFirst) {
   EXPECT_EQ(world.generator.last().request.priority, 2147483647);
 }
 
+TEST(Session, IsNamedByAHeaderAndBelongsToItsKey) {
+  ApiOptions options;
+  options.keys = {"first-key", "second-key"};
+  ApiWorld world(options);
+  const auto session_of = [&world](const std::string& key, const std::string& name) {
+    std::vector<http::Header> headers = {{"Authorization", "Bearer " + key}};
+    if (!name.empty()) headers.push_back({"X-Session-Affinity", name});
+    world.post("/v1/completions", R"({"prompt":"hi"})", headers);
+    return world.generator.last().request.session;
+  };
+  EXPECT_EQ(session_of("first-key", ""), 0u);
+  const uint64_t session = session_of("first-key", "a chat");
+  EXPECT_NE(session, 0u);
+  EXPECT_EQ(session_of("first-key", "a chat"), session);
+  EXPECT_NE(session_of("first-key", "another"), session);
+  EXPECT_NE(session_of("second-key", "a chat"), session);
+}
+
 TEST(RejectIfBusy, IsAnsweredAtOnceWhenTheRequestWouldWait) {
   ApiWorld world;
   const std::string ask = R"(,"options":{"rejectIfBusy":true})";
-  world.generator.status_ = {.running = 7, .pages_total = 256, .pages_free = 10};
+  world.generator.status_ = {.running = 7, .pages = {256, 10, 0}};
   world.chat(ask);
   EXPECT_EQ(world.generator.submitted.size(), 1u);
   EXPECT_EQ(code_of(*world.chat(ask + R"(,"n":2)")), "capacity_exceeded");
-  world.generator.status_ = {.running = 8, .pages_total = 256, .pages_free = 10};
+  world.generator.status_ = {.running = 8, .pages = {256, 10, 0}};
   const auto writer = world.chat(ask);
   EXPECT_EQ(writer->sent->status, 429);
   EXPECT_EQ(writer->header("Retry-After"), "1");
-  world.generator.status_ = {.waiting = 1, .pages_total = 256, .pages_free = 10};
+  world.generator.status_ = {.waiting = 1, .pages = {256, 10, 0}};
   EXPECT_EQ(code_of(*world.chat(ask)), "capacity_exceeded");
-  world.generator.status_ = {.pages_total = 256, .pages_free = 1};
+  world.generator.status_ = {.pages = {256, 1, 0}};
   EXPECT_EQ(code_of(*world.chat(ask)), "capacity_exceeded") << "no pages for the prompt";
-  world.generator.status_ = {.pages_total = 256, .pages_free = 1, .pages_cached = 9};
+  world.generator.status_ = {.pages = {256, 1, 9}};
   world.chat(ask);
   EXPECT_EQ(world.generator.submitted.size(), 2u);
+  world.generator.status_ = {.pages = {256, 1, 0}, .prefill_pages = wire::PageGauges{256, 9, 0}};
+  EXPECT_EQ(code_of(*world.chat(ask)), "capacity_exceeded") << "no pages for the longest answer";
   world.generator.status_ = {.running = 8, .waiting = 5};
   world.chat("");
   EXPECT_EQ(world.generator.submitted.size(), 3u) << "others may wait";

@@ -13,18 +13,41 @@ http::Response json_response(base::JsonWriter json) {
 }
 
 // Members of an open object.
+void write_pages(base::JsonWriter& json, const wire::PageGauges& pages, int32_t page_tokens,
+                 int32_t cache_tokens) {
+  const int32_t used = pages.used();
+  json.key("num_used_tokens").value(int64_t{used} * page_tokens);
+  json.key("max_total_num_tokens").value(cache_tokens);
+  json.key("token_usage").value(pages.total > 0 ? static_cast<double>(used) / pages.total : 0.0);
+  json.key("pages_free").value(pages.free);
+  json.key("pages_cached").value(pages.cached);
+}
+
 void write_load(base::JsonWriter& json, const FactSources& from) {
   const wire::GeneratorStatus& status = from.status;
-  const int32_t used = status.pages_total - status.pages_free - status.pages_cached;
   json.key("num_running_reqs").value(status.running);
   json.key("num_waiting_reqs").value(status.waiting);
-  json.key("num_used_tokens").value(int64_t{used} * from.options.engine.page_tokens);
-  json.key("max_total_num_tokens").value(from.limits.cache_tokens);
-  json.key("token_usage")
-      .value(status.pages_total > 0 ? static_cast<double>(used) / status.pages_total : 0.0);
-  json.key("pages_free").value(status.pages_free);
-  json.key("pages_cached").value(status.pages_cached);
+  write_pages(json, status.pages, from.options.engine.page_tokens, from.limits.cache_tokens);
   json.key("draining").value(status.draining);
+}
+
+void write_pools(base::JsonWriter& json, const FactSources& from) {
+  const EngineFacts& engine = from.options.engine;
+  const auto pool = [&](const char* name, const PoolFacts& facts, const wire::PageGauges& pages,
+                        int32_t cache_tokens) {
+    json.key(name).begin_object();
+    json.key("weights").value(facts.weights);
+    json.key("kv_cache_dtype").value(facts.cache_dtype);
+    write_pages(json, pages, engine.page_tokens, cache_tokens);
+    json.end_object();
+  };
+  json.key("placement").value(engine.prefill ? "split" : "shared");
+  if (!engine.prefill) return;
+  json.key("pools").begin_object();
+  pool("prefill", *engine.prefill, from.status.prefill_pages.value_or(wire::PageGauges{}),
+       from.limits.prefill_cache_tokens);
+  pool("decode", engine.decode, from.status.pages, from.limits.cache_tokens);
+  json.end_object();
 }
 
 }  // namespace
@@ -96,7 +119,7 @@ http::Response server_info_response(const FactSources& from) {
   json.key("max_queued_requests").value(from.limits.queued_max);
   json.key("page_size").value(engine.page_tokens);
   json.key("chunked_prefill_size").value(engine.prefill_chunk_tokens);
-  json.key("kv_cache_dtype").value(engine.cache_dtype);
+  json.key("kv_cache_dtype").value(engine.decode.cache_dtype);
   const auto format = [&](const char* key, std::string_view name) {
     json.key(key);
     name == "none" ? json.null() : json.value(name);
@@ -108,6 +131,7 @@ http::Response server_info_response(const FactSources& from) {
   json.key("load_weights_seconds").value(engine.load_seconds);
   json.key("startup_seconds").value(engine.ready_seconds);
   json.key("uptime_seconds").value(from.uptime_seconds);
+  write_pools(json, from);
   // One entry for each data-parallel copy of the model: there is one.
   json.key("internal_states").begin_array().begin_object();
   json.key("avg_spec_accept_length").null();

@@ -18,16 +18,32 @@ DecodePool::DecodePool(const DecodeOptions& options, const DecodeDeps& deps)
   BH_CHECK(rows > 0 && rows <= limits.rows_max && rows <= limits.slices_max &&
                rows <= limits.logits_rows_max,
            "every running sequence has a row in one forward");
+  BH_CHECK((deps.index == nullptr) != (deps.own_pages == nullptr), "pages are shared or its own");
   sequences_.reserve(options.running_max);
 }
 
+bool DecodePool::reserve(const wire::SequenceState& state) {
+  if (state.max_tokens <= 1) return true;  // ends with its first token, in prefill
+  return deps_.link.reserve(state.slot, state.tokens_max());
+}
+
+std::optional<wire::PageGauges> DecodePool::pages() const {
+  if (deps_.own_pages == nullptr) return std::nullopt;
+  const kv::PageCounts counts = deps_.own_pages->counts();
+  return wire::PageGauges{counts.total, counts.available, counts.cached};
+}
+
 bool DecodePool::prepare(wire::PoolEvents& events) {
+  deps_.link.advance();
   accept(events);
-  return reserve();
+  return cover();
 }
 
 wire::StepReport DecodePool::step(wire::PoolEvents& events) {
-  if (sequences_.empty()) return {};
+  if (sequences_.empty()) {
+    // Whoever steps should not rest while the link has work.
+    return {deps_.link.in_transit() > 0 ? StepOutcome::kCommitted : StepOutcome::kIdle, 0, 0};
+  }
   plan();
   const int32_t rows = plan_.rows();
   // The pages of the plan will be verified here, and once more before commit lets a token out.
@@ -46,13 +62,19 @@ void DecodePool::accept(wire::PoolEvents& events) {
   }
 }
 
-bool DecodePool::reserve() {
+bool DecodePool::cover() {
   for (Sequence& sequence : sequences_) {
     while (!sequence.pages.cover(sequence.state.written + 1)) {
-      if (!deps_.index.make_room(1)) return false;
+      BH_CHECK(deps_.index != nullptr, "own pages were promised at admission");
+      if (!deps_.index->make_room(1)) return false;
     }
   }
   return true;
+}
+
+// Where prefill's pages are decode's too, whoever comes next may find them.
+void DecodePool::keep(Sequence& sequence) {
+  if (deps_.index != nullptr) engine::keep_for_reuse(sequence, *deps_.index);
 }
 
 void DecodePool::plan() {
@@ -78,7 +100,7 @@ StepOutcome DecodePool::commit(wire::PoolEvents& events) {
     if (settled == Settled::kFailed) {
       outcome = StepOutcome::kFailed;
     } else {
-      engine::keep_for_reuse(sequence, deps_.index);
+      keep(sequence);
     }
     sequence.pages.clear();
     events.on_released(sequence.state.slot);
@@ -96,7 +118,7 @@ std::optional<wire::SequenceState> DecodePool::preempt(wire::Slot slot) {
   wire::SequenceState state;
   if (const auto found = find(slot); found != sequences_.end()) {
     // Until others take them, its own pages wait for it in the index.
-    engine::keep_for_reuse(*found, deps_.index);
+    keep(*found);
     state = std::move(found->state);
     sequences_.erase(found);
   } else if (auto handoff = deps_.link.withdraw(slot)) {
@@ -111,7 +133,7 @@ std::optional<wire::SequenceState> DecodePool::preempt(wire::Slot slot) {
 void DecodePool::abort(wire::Slot slot, wire::PoolEvents& events) {
   const auto found = find(slot);
   if (found != sequences_.end()) {
-    engine::keep_for_reuse(*found, deps_.index);
+    keep(*found);
     sequences_.erase(found);
   } else if (!deps_.link.withdraw(slot)) {
     return;

@@ -4,7 +4,9 @@
 // Threads: step thread only. Invariants: one row per running sequence, and a row is a view made
 // once per step: nothing about a request lives in a row; only commit changes sequences; which
 // sequences share a step has no influence on any answer; a step writes only pages it has, so
-// running out of pages happens before a step and never in it.
+// running out of pages happens before a step and never in it. With pages of its own, decode
+// promises each request all it may ever need before prefill begins, so it never runs out, and
+// leaves nothing to the prefix index.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +26,33 @@ struct DecodeOptions {
 };
 
 struct DecodeDeps {
-  kv::PrefixIndex& index;
   engine::Executor& executor;
   sampling::Sampler& sampler;
   transfer::Link& link;
+  // One of the two: the index over the pages that both pools use, or pages of decode's own.
+  kv::PrefixIndex* index = nullptr;
+  const kv::PagePool* own_pages = nullptr;
 };
 
 class DecodePool final : public wire::DecodePort {
  public:
   DecodePool(const DecodeOptions& options, const DecodeDeps& deps);
 
+  bool reserve(const wire::SequenceState& state) override;
+  void unreserve(wire::Slot slot) override { deps_.link.unreserve(slot); }
   bool prepare(wire::PoolEvents& events) override;
   wire::StepReport step(wire::PoolEvents& events) override;
   void abort(wire::Slot slot, wire::PoolEvents& events) override;
   std::optional<wire::SequenceState> preempt(wire::Slot slot) override;
+  std::optional<wire::PageGauges> pages() const override;
 
   std::span<const engine::Sequence> sequences() const { return sequences_; }
 
  private:
   std::vector<engine::Sequence>::iterator find(wire::Slot slot);
   void accept(wire::PoolEvents& events);
-  bool reserve();
+  bool cover();
+  void keep(engine::Sequence& sequence);
   void plan();
   wire::StepOutcome commit(wire::PoolEvents& events);
 

@@ -23,7 +23,7 @@ wire::TokenId count_up(std::span<const wire::TokenId> prompt,
 
 struct Bench {
   explicit Bench(uint32_t running_max = 4)
-      : decode({running_max}, {index, *executor, sampler, link}) {}
+      : decode({running_max}, {*executor, sampler, link, &index}) {}
 
   // A sequence whose prompt was {token} and whose first answer token is token + 1.
   void offer(wire::Slot slot, wire::TokenId token, int32_t max_tokens,

@@ -14,6 +14,11 @@ PageTable::PageTable(PagePool& pool, int64_t tokens_max)
   ids_.reserve(pages);
 }
 
+PageTable::PageTable(PagePool& pool, int64_t tokens_max, Reservation promise)
+    : PageTable(pool, tokens_max) {
+  promise_ = std::move(promise);
+}
+
 bool PageTable::promise(int64_t tokens) {
   const int32_t missing = pool_->pages_for(tokens) - static_cast<int32_t>(ids_.size());
   if (missing <= promise_.pages()) return true;

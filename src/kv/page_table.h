@@ -19,6 +19,8 @@ class PageTable {
   PageTable() = default;
   // Empty, for a sequence that never has more than `tokens_max` tokens.
   PageTable(PagePool& pool, int64_t tokens_max);
+  // The same, with pages that were promised before.
+  PageTable(PagePool& pool, int64_t tokens_max, Reservation promise);
   PageTable(PageTable&&) noexcept = default;
   PageTable& operator=(PageTable&&) noexcept = default;
 

@@ -35,12 +35,13 @@ int32_t PrefillPool::room() const {
 
 std::optional<wire::Admission> PrefillPool::admit(wire::SequenceState& state, int32_t spare_pages) {
   if (sequences_.size() >= options_.sequences_max) return std::nullopt;
+  if (!options_.shares_pages) spare_pages = 0;  // nobody's answer grows here
   if (refusal_.id == state.id && room() <= refusal_.room && spare_pages >= refusal_.spare_pages) {
     return std::nullopt;
   }
   const int32_t room_now = room();
   const auto tokens = static_cast<int64_t>(state.tokens.size());
-  const int64_t needed = std::min(tokens + 1, state.tokens_max());
+  const int64_t needed = options_.shares_pages ? std::min(tokens + 1, state.tokens_max()) : tokens;
   kv::PageTable pages(deps_.pages, state.tokens_max());
   // A score needs the logits of its row, and so the row.
   const int32_t cached =

@@ -2,10 +2,11 @@
 //
 // Threads: step thread only, except pages(). Invariants: prompts run in the order they were
 // admitted; a chunk holds at most chunk_tokens tokens, of one prompt or of several short ones; a
-// sequence is admitted only with the pages of all it has now and of its next token promised, so
-// that prefill cannot run out of pages; what the prefix index knows is not computed again, and the
-// last token always is; a prompt enters the index once its logits have proved finite; the first
-// token settles like any other, so a request for one token never reaches decode.
+// sequence is admitted only with the pages of all it has now promised (and of its next token, where
+// decode goes on in them), so that prefill cannot run out of pages; what the prefix index knows is
+// not computed again, and the last token always is; a prompt enters the index once its logits have
+// proved finite; the first token settles like any other, so a request for one token never reaches
+// decode.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,8 @@ namespace bulkhead::prefill {
 struct PrefillOptions {
   int32_t chunk_tokens = 512;   // of one step; at most the model's rows_max
   uint32_t sequences_max = 64;  // prompts being worked on
+  // Decode goes on in the pages that prefill filled, so admission thinks of its next token too.
+  bool shares_pages = true;
 };
 
 struct PrefillDeps {

@@ -69,7 +69,14 @@ base::Status check_request(const wire::GenerateRequest& request,
                                   fmt::format("max_tokens must be at least {}", fewest));
   }
   BH_TRY(check_size(prompt, request.max_tokens, limits.context_tokens, "context"));
-  BH_TRY(check_size(prompt, request.max_tokens, limits.cache_tokens, "cache"));
+  const bool split = limits.prefill_cache_tokens > 0;
+  if (split && prompt > limits.prefill_cache_tokens) {
+    return base::invalid_argument(
+        "prompt", fmt::format("the prompt ({} tokens) exceeds the prefill pool of {} tokens",
+                              prompt, limits.prefill_cache_tokens));
+  }
+  BH_TRY(
+      check_size(prompt, request.max_tokens, limits.cache_tokens, split ? "decode pool" : "cache"));
   for (const wire::TokenId token : request.prompt) {
     if (token >= 0 && token < limits.vocabulary_size) continue;
     return base::invalid_argument(

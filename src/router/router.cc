@@ -68,10 +68,10 @@ wire::GeneratorStatus Router::status() const {
   wire::GeneratorStatus status;
   status.running = running_shown_.load(std::memory_order_relaxed);
   status.waiting = waiting_shown_.load(std::memory_order_relaxed);
-  const wire::PageGauges pages = deps_.prefill.pages();
-  status.pages_total = pages.total;
-  status.pages_free = pages.free;
-  status.pages_cached = pages.cached;
+  status.pages = deps_.prefill.pages();
+  if (const auto own = deps_.decode.pages()) {
+    status.prefill_pages = std::exchange(status.pages, *own);
+  }
   status.decode_tokens_per_second = log_.decode_rate(deps_.clock.now());
   status.draining = inbox_.closed();
   status.last_progress = nanoseconds(last_progress_.load(std::memory_order_relaxed));
@@ -194,10 +194,15 @@ void Router::admit() {
       ++next;
       continue;
     }
+    // Later requests do not overtake one that does not fit yet: nobody waits for ever.
+    if (!deps_.decode.reserve(request.sequence)) break;
     // A page to spare for everybody who runs already: whoever enters should not drive out others
-    // at once. Later requests do not overtake one that does not fit yet: nobody waits for ever.
+    // at once.
     const auto admission = deps_.prefill.admit(request.sequence, static_cast<int32_t>(running_));
-    if (!admission) break;
+    if (!admission) {
+      deps_.decode.unreserve(slot);
+      break;
+    }
     queued_.erase(slot);
     ++running_;
     log_.admitted(*admission);
@@ -238,24 +243,29 @@ StepOutcome Router::run_pools() {
   now_ = deps_.clock.now();
   const nanoseconds middle = now_;
   decode_steps_.record(decoded.outcome, middle - start);
-  log_.decoded(decoded, scene());
+  log_.decoded(decoded, scene(decode_pages(), limits_.cache_tokens));
   const wire::StepReport prefilled = deps_.prefill.step(*this);
   now_ = deps_.clock.now();
   prefill_steps_.record(prefilled.outcome, now_ - middle);
-  log_.prefilled(prefilled, scene());
+  const int32_t own_tokens = limits_.prefill_cache_tokens;
+  log_.prefilled(prefilled,
+                 scene(deps_.prefill.pages(), own_tokens > 0 ? own_tokens : limits_.cache_tokens));
   return std::max(decoded.outcome, prefilled.outcome);
 }
 
-LogScene Router::scene() const {
-  const wire::PageGauges pages = deps_.prefill.pages();
+wire::PageGauges Router::decode_pages() const {
+  const auto own = deps_.decode.pages();
+  return own ? *own : deps_.prefill.pages();
+}
+
+LogScene Router::scene(const wire::PageGauges& pages, int32_t cache_tokens) const {
   LogScene scene;
   scene.now = now_;
   scene.running = running_;
   scene.queued = static_cast<uint32_t>(queued_.size());
   if (pages.total > 0) {
-    const int64_t used = pages.total - pages.free - pages.cached;
-    scene.usage = static_cast<double>(used) / pages.total;
-    scene.tokens_used = used * (limits_.cache_tokens / pages.total);
+    scene.usage = static_cast<double>(pages.used()) / pages.total;
+    scene.tokens_used = int64_t{pages.used()} * (cache_tokens / pages.total);
   }
   return scene;
 }
@@ -297,6 +307,7 @@ void Router::on_end(Slot slot, wire::Ending ending) {
 void Router::on_released(Slot slot) {
   BH_CHECK(running_ > 0, "a release of an admitted request");
   --running_;
+  deps_.decode.unreserve(slot);  // it may have ended before it got there
   apply(slot, RequestEvent::kReleased);
 }
 

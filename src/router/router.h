@@ -75,7 +75,8 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   wire::StepOutcome run_pools();
   void preempt_youngest();
   bool waits_for_leader(const Request& request) const;
-  LogScene scene() const;
+  wire::PageGauges decode_pages() const;
+  LogScene scene(const wire::PageGauges& pages, int32_t cache_tokens) const;
   void enter(Arrival arrival);
   // True when the event moved the request.
   bool apply(wire::Slot slot, RequestEvent event);

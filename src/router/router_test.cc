@@ -58,6 +58,13 @@ struct FakePrefill final : wire::PrefillPort {
 };
 
 struct FakeDecode final : wire::DecodePort {
+  bool reserve(const wire::SequenceState& state) override {
+    if (full) return false;
+    reserved.push_back(state.slot);
+    return true;
+  }
+  void unreserve(Slot slot) override { unreserved.push_back(slot); }
+  std::optional<wire::PageGauges> pages() const override { return own_pages; }
   bool prepare(wire::PoolEvents&) override { return --starving < 0; }
   std::optional<wire::SequenceState> preempt(Slot slot) override {
     preempted.push_back(slot);
@@ -69,6 +76,10 @@ struct FakeDecode final : wire::DecodePort {
     if (release_at_once) events.on_released(slot);
   }
 
+  bool full = false;
+  std::vector<Slot> reserved;
+  std::vector<Slot> unreserved;
+  std::optional<wire::PageGauges> own_pages;
   int starving = 0;  // that often prepare() says no
   std::vector<Slot> preempted;
   bool release_at_once = true;
@@ -384,6 +395,41 @@ TEST(Router, AFollowerDoesNotOutwaitALeaderThatEnded) {
   EXPECT_EQ(bench.prefill.order, (std::vector<wire::RequestId>{2}));
 }
 
+TEST(Router, AsksDecodeForItsPromiseBeforePrefillAndGivesItBackWhenPrefillCannot) {
+  Bench bench;
+  bench.decode.full = true;
+  auto sink = bench.submit(1);
+  bench.router.step();
+  EXPECT_TRUE(bench.prefill.order.empty()) << "no promise, no prefill";
+  EXPECT_EQ(bench.router.status().waiting, 1u);
+  bench.decode.full = false;
+  bench.prefill.refuse = true;
+  bench.router.step();
+  ASSERT_EQ(bench.decode.reserved.size(), 1u);
+  EXPECT_EQ(bench.decode.unreserved, bench.decode.reserved);
+  bench.prefill.refuse = false;
+  bench.router.step();
+  EXPECT_EQ(bench.decode.reserved.size(), 2u);
+  EXPECT_EQ(bench.decode.unreserved.size(), 1u) << "it keeps what it was promised";
+  // Whoever ends in prefill never takes the promise.
+  bench.router.cancel(1);
+  bench.router.step();
+  EXPECT_EQ(bench.decode.unreserved.size(), 2u);
+  EXPECT_EQ(sink->finish.reason, FinishReason::kCancelled);
+}
+
+TEST(Router, ShowsThePagesOfEachPoolWhereDecodeHasItsOwn) {
+  Bench bench;
+  EXPECT_EQ(bench.router.status().pages.total, 10);
+  EXPECT_FALSE(bench.router.status().prefill_pages.has_value());
+  bench.decode.own_pages = wire::PageGauges{20, 15, 0};
+  const wire::GeneratorStatus status = bench.router.status();
+  EXPECT_EQ(status.pages.total, 20);
+  EXPECT_EQ(status.pages.used(), 5);
+  ASSERT_TRUE(status.prefill_pages.has_value());
+  EXPECT_EQ(status.prefill_pages->total, 10);
+}
+
 TEST(Router, FlushesTheCacheBetweenSteps) {
   Bench bench;
   bench.router.flush_cache();
@@ -438,9 +484,9 @@ TEST(Router, StatusShowsPagesAndProgress) {
   bench.clock.advance(nanoseconds(500));
   bench.router.step();
   const wire::GeneratorStatus status = bench.router.status();
-  EXPECT_EQ(status.pages_total, 10);
-  EXPECT_EQ(status.pages_free, 4);
-  EXPECT_EQ(status.pages_cached, 3);
+  EXPECT_EQ(status.pages.total, 10);
+  EXPECT_EQ(status.pages.free, 4);
+  EXPECT_EQ(status.pages.cached, 3);
   EXPECT_EQ(status.last_progress, nanoseconds(500));
   EXPECT_FALSE(status.draining);
 }

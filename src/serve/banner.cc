@@ -50,6 +50,38 @@ std::string token_text(const kv::PageLayout& layout) {
 
 std::string count(int64_t n) { return format_count(static_cast<uint64_t>(n)); }
 
+std::string weights_text(const PoolPlan& pool) {
+  return fmt::format("{}, {} in memory", pool.weights_text, format_bytes(pool.weight_bytes));
+}
+
+std::string cache_text(const PoolPlan& pool) {
+  return fmt::format("{}, {} tokens in {} pages of {}, {} ({})", kv::to_string(pool.layout.format),
+                     count(pool.cache_tokens), count(pool.pages), pool.layout.page_tokens,
+                     format_bytes(pool.cache_bytes), pool.cache_reason);
+}
+
+std::string per_token_text(const PoolPlan& pool) {
+  return fmt::format("{} = {}", format_bytes(pool.layout.token_bytes()), token_text(pool.layout));
+}
+
+std::string pools_text(const Plan& plan) {
+  if (!plan.prefill) {
+    return line("pools", "prefill and decode share one copy of the weights and one page pool") +
+           line("cache", cache_text(plan)) + line("per token", per_token_text(plan));
+  }
+  const bool same_pages = plan.layout == plan.prefill->layout;
+  std::string out = line(
+      "pools", fmt::format("split; {}; pages are {} on their way from prefill to decode",
+                           plan.weights_shared ? "one copy of the weights, for both want the same"
+                                               : "prefill and decode each have their weights",
+                           same_pages ? "copied" : "converted"));
+  out += line("prefill", cache_text(*plan.prefill));
+  out += line("decode", cache_text(plan));
+  out += line("per token", per_token_text(plan));
+  if (!same_pages) out += line("", "prefill: " + per_token_text(*plan.prefill));
+  return out;
+}
+
 }  // namespace
 
 std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
@@ -61,18 +93,16 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
   out += line("model",
               fmt::format("{} ({}, {} parameters, {} {})", facts.name, facts.config.family,
                           format_count(facts.parameters), model::to_string(facts.format), types));
-  out += line("weights",
-              fmt::format("{}, {} in memory", plan.weights_text, format_bytes(plan.weight_bytes)));
+  if (plan.weights_shared) {
+    out += line("weights", weights_text(plan));
+  } else {
+    out += line("weights", "prefill: " + weights_text(*plan.prefill));
+    out += line("", "decode: " + weights_text(plan));
+  }
   out += line("processor", fmt::format("{}, {} threads", cpu.model_name, plan.threads));
   out += line("kernels",
               fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason, kernels));
-  out += line("pools", "prefill and decode share one copy of the weights and one page pool");
-  out += line("cache", fmt::format("{}, {} tokens in {} pages of {}, {} ({})",
-                                   kv::to_string(plan.layout.format), count(plan.cache_tokens),
-                                   count(plan.pages), plan.layout.page_tokens,
-                                   format_bytes(plan.cache_bytes), plan.cache_reason));
-  out += line("per token", fmt::format("{} = {}", format_bytes(plan.layout.token_bytes()),
-                                       token_text(plan.layout)));
+  out += pools_text(plan);
   out += line("context",
               fmt::format("{} tokens ({})", count(plan.context_tokens), plan.context_reason));
   out += line("concurrency",

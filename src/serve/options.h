@@ -18,6 +18,20 @@
 
 namespace bulkhead::serve {
 
+// Where prefill and decode live (docs/architecture.md).
+enum class Placement : uint8_t {
+  kShared,  // one copy of the weights, one page pool
+  kSplit,   // two page pools in one process, each with its own formats
+};
+
+// What a pool has of its own in the split placement; what is left open is as ModelOptions say of
+// both.
+struct PoolOptions {
+  std::optional<model::WeightRecipe> weights;
+  std::optional<kv::PageFormat> cache_format;
+  uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
+};
+
 // How a model is loaded and run; shared by every command that runs one.
 struct ModelOptions {
   std::string model_path;          // .gguf file or checkpoint directory
@@ -26,10 +40,13 @@ struct ModelOptions {
   std::string chat_template_path;  // overrides the checkpoint's own
   int32_t context_tokens = 0;      // 0: the model's, or what the cache holds if that is less
   int32_t page_tokens = 64;
-  uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
+  uint64_t kv_cache_bytes = 0;  // of the shared placement; 0: see plan.cc
   // Formats in memory: of the weights (nothing: as the checkpoint stores them), of the cache.
   std::optional<model::WeightRecipe> weights;
   kv::PageFormat cache_format = kv::PageFormat::kBf16;
+  Placement placement = Placement::kShared;
+  PoolOptions prefill;  // of the split placement
+  PoolOptions decode;
   uint32_t running_max = 64;  // sequences decoding at once
   uint32_t queued_max = 256;  // requests waiting; beyond: 429
   int32_t prefill_chunk_tokens = 512;

@@ -2,7 +2,7 @@
 // weight is loaded: the numbers of the start-up banner, each with its reason.
 //
 // Threads: pure functions. Invariants: a plan that was returned fits the machine by its own sums;
-// cache_tokens >= context_tokens, so that one longest request always fits.
+// every pool holds context_tokens, so that one longest request always fits.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,9 @@
 
 namespace bulkhead::serve {
 
-struct Plan {
-  device::Isa isa = device::Isa::kRef;
-  std::string isa_reason;
-  unsigned threads = 1;
+struct PoolPlan {
   std::optional<model::WeightRecipe> weights;  // nothing: as stored
+  std::string weight_format;                   // "kimi"
   std::string weights_text;                    // "kimi (as stored)"
   uint64_t weight_bytes = 0;                   // as packed in memory
   kv::PageLayout layout;
@@ -30,6 +28,16 @@ struct Plan {
   int32_t cache_tokens = 0;  // pages * page_tokens
   uint64_t cache_bytes = 0;
   std::string cache_reason;
+};
+
+// Its own PoolPlan is the pool that prefill and decode share, or decode's in the split placement.
+struct Plan : PoolPlan {
+  std::optional<PoolPlan> prefill;  // in the split placement
+  // Of that: prefill runs on decode's weights, for both recipes are one.
+  bool weights_shared = true;
+  device::Isa isa = device::Isa::kRef;
+  std::string isa_reason;
+  unsigned threads = 1;
   int32_t context_tokens = 0;
   std::string context_reason;
   uint32_t running_max = 0;
@@ -40,8 +48,10 @@ struct Plan {
 };
 
 // Errors: kInvalidArgument or kResourceExhausted naming the option and the value that would work.
+// `prefill_weights` are of the split placement; the same as decode's: they are there once.
 base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConfig& config,
-                             const model::WeightFacts& weights, const device::CpuFacts& cpu);
+                             const model::WeightFacts& weights, const device::CpuFacts& cpu,
+                             const std::optional<model::WeightFacts>& prefill_weights = {});
 base::Result<Plan> make_plan(const ModelOptions& options, const model::Checkpoint& checkpoint,
                              const device::CpuFacts& cpu);
 

@@ -83,6 +83,102 @@ TEST(Plan, ACacheSmallerThanAPageOrLargerThanMemoryIsRefused) {
   EXPECT_FALSE(make_plan({}, smollm2(), weights(23 * kGiB), machine()).ok());
 }
 
+ModelOptions split() {
+  ModelOptions options;
+  options.placement = Placement::kSplit;
+  return options;
+}
+
+TEST(Plan, InTheSplitPlacementEachPoolHasHalfOfTheDefault) {
+  const auto plan = make_plan(split(), smollm2(), weights(kGiB / 4), machine());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_TRUE(plan->prefill.has_value());
+  EXPECT_TRUE(plan->weights_shared);
+  for (const PoolPlan* pool : {static_cast<const PoolPlan*>(&*plan), &*plan->prefill}) {
+    EXPECT_LE(pool->cache_bytes, kGiB);
+    EXPECT_GT(pool->cache_bytes, kGiB - pool->layout.page_bytes());
+    EXPECT_EQ(pool->cache_tokens, pool->pages * 64);
+  }
+  EXPECT_FALSE(make_plan({}, smollm2(), weights(kGiB / 4), machine())->prefill.has_value());
+}
+
+TEST(Plan, TheContextFitsBothPoolsOrThePoolIsNamed) {
+  ModelOptions options = split();
+  options.prefill.kv_cache_bytes = 32ull << 20;
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), machine());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->context_tokens, plan->prefill->cache_tokens);
+  EXPECT_NE(plan->context_reason.find("prefill pool"), std::string::npos);
+  options.context_tokens = 4096;
+  const auto small = make_plan(options, smollm2(), weights(kGiB), machine());
+  ASSERT_FALSE(small.ok());
+  EXPECT_EQ(small.error().field, "--prefill.kv-cache-memory");
+  options.prefill.kv_cache_bytes = kGiB;
+  options.decode.kv_cache_bytes = 32ull << 20;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--decode.kv-cache-memory");
+}
+
+TEST(Plan, BothCachesTogetherFitTheMemory) {
+  ModelOptions options = split();
+  options.decode.kv_cache_bytes = 18 * kGiB;
+  const auto rest = make_plan(options, smollm2(), weights(kGiB), machine());
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  EXPECT_GT(rest->prefill->cache_tokens, 8192) << "the default takes what is left";
+  options.prefill.kv_cache_bytes = 2 * kGiB;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--prefill.kv-cache-memory");
+}
+
+TEST(Plan, OptionsWithoutEffectInThePlacementAreRefused) {
+  ModelOptions options = split();
+  options.kv_cache_bytes = kGiB;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--kv-cache-memory");
+  options = {};
+  options.decode.kv_cache_bytes = kGiB;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--decode.kv-cache-memory");
+  options = {};
+  options.prefill.weights = model::WeightRecipe{};
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field,
+            "--prefill.weights");
+}
+
+TEST(Plan, WeightsAreThereOnceWhereBothPoolsWantTheSame) {
+  ModelOptions options = split();
+  options.prefill.weights = *model::parse_recipe("bf16");
+  const auto same = make_plan(options, smollm2(), weights(kGiB), machine(), weights(kGiB));
+  ASSERT_TRUE(same.ok());
+  EXPECT_TRUE(same->weights_shared) << "as stored is bf16 too";
+  EXPECT_EQ(same->prefill->weights_text, "bf16 (--prefill.weights)");
+  EXPECT_EQ(same->weights_text, "bf16 (as stored)");
+  options.decode.weights = *model::parse_recipe("int4");
+  const model::WeightFacts int4{.bytes = kGiB / 4, .format = "int4"};
+  const auto two = make_plan(options, smollm2(), int4, machine(), weights(kGiB));
+  ASSERT_TRUE(two.ok());
+  EXPECT_FALSE(two->weights_shared);
+  EXPECT_EQ(two->weight_bytes, kGiB / 4);
+  EXPECT_EQ(two->prefill->weight_bytes, kGiB);
+  EXPECT_FALSE(make_plan(options, smollm2(), weights(12 * kGiB), machine(),
+                         model::WeightFacts{.bytes = 12 * kGiB, .format = "fp8"})
+                   .ok())
+      << "both do not fit";
+}
+
+TEST(Plan, PagesAreConvertedFromBf16Alone) {
+  ModelOptions options = split();
+  options.decode.cache_format = kv::PageFormat::kFp8E4m3;
+  const auto plan = make_plan(options, smollm2(), weights(kGiB), machine());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->layout.format, kv::PageFormat::kFp8E4m3);
+  EXPECT_EQ(plan->prefill->layout.format, kv::PageFormat::kBf16);
+  options.prefill.cache_format = kv::PageFormat::kFp8E4m3;
+  EXPECT_TRUE(make_plan(options, smollm2(), weights(kGiB), machine()).ok());
+  options.decode.cache_format = kv::PageFormat::kBf16;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB), machine()).error().field, "--prefill.kv");
+}
+
 TEST(Plan, TokenCountsNeverOverflow) {
   device::CpuFacts huge = machine();
   huge.memory_bytes = uint64_t{1} << 60;

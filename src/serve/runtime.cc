@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <random>
 
+#include "transfer/by_reference.h"
+#include "transfer/converting_link.h"
+
 namespace bulkhead::serve {
 namespace {
 
-model::StepLimits limits_of(const Plan& plan) {
+model::StepLimits step_limits(const Plan& plan, int32_t rows) {
   const auto running = static_cast<int32_t>(plan.running_max);
   model::StepLimits limits;
-  limits.rows_max = std::max(plan.prefill_chunk_tokens, running);
+  limits.rows_max = std::max(rows, running);
   limits.logits_rows_max = running;
   limits.slices_max = running;
   return limits;
@@ -24,7 +27,15 @@ wire::GenerateLimits limits_of(const Plan& plan, int32_t vocabulary_size) {
   limits.vocabulary_size = vocabulary_size;
   limits.running_max = plan.running_max;
   limits.queued_max = plan.queued_max;
+  if (plan.prefill) limits.prefill_cache_tokens = plan.prefill->cache_tokens;
   return limits;
+}
+
+base::Result<std::unique_ptr<kv::PagePool>> make_pool(const PoolPlan& plan) {
+  kv::PagePoolOptions options;
+  options.pages = plan.pages;
+  options.boot_nonce = static_cast<uint16_t>(std::random_device()());
+  return kv::PagePool::create(plan.layout, options);
 }
 
 kv::PrefixKey random_secret() {
@@ -44,40 +55,94 @@ base::Result<std::unique_ptr<Runtime>> Runtime::start(
   device::ThreadPoolOptions threads;
   threads.threads = plan.threads;
   runtime->threads_ = std::make_unique<device::ThreadPool>(threads);
-  BH_ASSIGN(runtime->decoder_, model::load_decoder(checkpoint, plan.weights, kernels,
-                                                   *runtime->threads_, limits_of(plan), progress));
-  kv::PagePoolOptions pages;
-  pages.pages = plan.pages;
-  pages.boot_nonce = static_cast<uint16_t>(std::random_device()());
-  BH_ASSIGN(runtime->pages_, kv::PagePool::create(plan.layout, pages));
-  BH_ASSIGN(runtime->executor_,
-            engine::Executor::create(*runtime->decoder_, runtime->pages_->view()));
-  // A page holds what these weights made of its tokens, in its format; others have another name.
-  const std::string identity =
-      fmt::format("{}/{}/{}/{}", runtime->facts().name, runtime->facts().weight_format,
-                  plan.layout.id(), device::to_string(plan.isa));
-  runtime->index_ = std::make_unique<kv::PrefixIndex>(
-      *runtime->pages_, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
-  registry.counter("sglang:evicted_tokens_total",
-                   "Tokens whose cached pages the prefix index gave up",
-                   [index = runtime->index_.get(), tokens = plan.layout.page_tokens] {
-                     return static_cast<double>(index->evicted_pages()) * tokens;
-                   });
+  BH_TRY(runtime->load_weights(plan, kernels, checkpoint, progress));
+  BH_TRY(runtime->make_caches(plan, registry));
+  BH_TRY(runtime->make_link(plan));
   runtime->wire_pools(plan, registry, logger);
   return runtime;
+}
+
+base::Status Runtime::load_weights(const Plan& plan, const kernels::KernelSet& kernels,
+                                   const model::Checkpoint& checkpoint,
+                                   const model::ProgressFn& progress) {
+  const int32_t chunk = plan.prefill_chunk_tokens;
+  if (plan.weights_shared) {
+    BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.weights, kernels, *threads_,
+                                            step_limits(plan, chunk), progress));
+    return {};
+  }
+  // One bar for both: the checkpoint is read twice.
+  const auto half = [&progress](uint64_t which) {
+    return [&progress, which](model::LoadProgress at) {
+      at.bytes_done += which * at.bytes_total;
+      at.bytes_total *= 2;
+      at.tensors_done += static_cast<uint32_t>(which) * at.tensors_total;
+      at.tensors_total *= 2;
+      if (progress) progress(at);
+    };
+  };
+  BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.weights, kernels, *threads_,
+                                          step_limits(plan, 0), half(0)));
+  BH_ASSIGN(prefill_decoder_, model::load_decoder(checkpoint, plan.prefill->weights, kernels,
+                                                  *threads_, step_limits(plan, chunk), half(1)));
+  return {};
+}
+
+base::Status Runtime::make_caches(const Plan& plan, telemetry::Registry& registry) {
+  BH_ASSIGN(pages_, make_pool(plan));
+  BH_ASSIGN(executor_, engine::Executor::create(*decoder_, pages_->view()));
+  model::Decoder& prefill_decoder = prefill_decoder_ ? *prefill_decoder_ : *decoder_;
+  if (plan.prefill) {
+    BH_ASSIGN(prefill_pages_, make_pool(*plan.prefill));
+    BH_ASSIGN(prefill_executor_, engine::Executor::create(prefill_decoder, prefill_pages_->view()));
+  }
+  kv::PagePool& filled = prefill_pages_ ? *prefill_pages_ : *pages_;
+  // A page holds what these weights made of its tokens, in its format; others have another name.
+  const std::string identity = fmt::format("{}/{}/{}/{}", prefill_decoder.facts().name,
+                                           prefill_decoder.facts().weight_format,
+                                           filled.layout().id(), device::to_string(plan.isa));
+  index_ = std::make_unique<kv::PrefixIndex>(
+      filled, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
+  registry.counter("sglang:evicted_tokens_total",
+                   "Tokens whose cached pages the prefix index gave up",
+                   [index = index_.get(), tokens = plan.layout.page_tokens] {
+                     return static_cast<double>(index->evicted_pages()) * tokens;
+                   });
+  return {};
+}
+
+base::Status Runtime::make_link(const Plan& plan) {
+  if (!plan.prefill) {
+    link_ = std::make_unique<transfer::ByReference>(plan.running_max);
+    return {};
+  }
+  BH_ASSIGN(transfer::ConvertPage convert,
+            transfer::page_conversion(prefill_pages_->layout(), pages_->layout()));
+  // Twice what one step of prefill can fill, so that the link catches up and decode never waits
+  // for more.
+  const int32_t chunk_pages =
+      (plan.prefill_chunk_tokens + plan.layout.page_tokens - 1) / plan.layout.page_tokens;
+  link_ = std::make_unique<transfer::ConvertingLink>(
+      transfer::ConvertingLinkOptions{.capacity = plan.running_max,
+                                      .pages_per_step = 2 * chunk_pages},
+      transfer::ConvertingLinkDeps{*prefill_pages_, *pages_, std::move(convert), threads_.get()});
+  return {};
 }
 
 void Runtime::wire_pools(const Plan& plan, telemetry::Registry& registry, base::Logger* logger) {
   const int32_t vocabulary = facts().vocabulary_size;
   sampler_ = std::make_unique<sampling::Sampler>(vocabulary);
-  link_ = std::make_unique<transfer::ByReference>(plan.running_max);
+  const bool split = prefill_pages_ != nullptr;
   prefill_ = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
-                              .sequences_max = plan.running_max},
-      prefill::PrefillDeps{*pages_, *index_, *executor_, *sampler_, *link_});
+                              .sequences_max = plan.running_max,
+                              .shares_pages = !split},
+      prefill::PrefillDeps{split ? *prefill_pages_ : *pages_, *index_,
+                           split ? *prefill_executor_ : *executor_, *sampler_, *link_});
   decode_ = std::make_unique<decode::DecodePool>(
       decode::DecodeOptions{.running_max = plan.running_max},
-      decode::DecodeDeps{*index_, *executor_, *sampler_, *link_});
+      decode::DecodeDeps{*executor_, *sampler_, *link_, split ? nullptr : index_.get(),
+                         split ? pages_.get() : nullptr});
   router_ = std::make_unique<router::Router>(
       limits_of(plan, vocabulary),
       router::RouterDeps{*prefill_, *decode_, clock_, registry, logger});

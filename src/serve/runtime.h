@@ -1,5 +1,6 @@
-// A model that is loaded and generating: weights, cache, pools, router and the step thread, wired
-// in the shared placement. What `serve` puts HTTP in front of and `generate` calls directly.
+// A model that is loaded and generating: weights, caches, pools, router and the step thread, wired
+// in the shared placement or in the split one. What `serve` puts HTTP in front of and `generate`
+// calls directly.
 //
 // Threads: start() and stop() on one thread; generator() may be used by any.
 // Invariants: members are declared in the order they depend on each other and die in the reverse
@@ -27,7 +28,7 @@
 #include "serve/plan.h"
 #include "serve/text_loading.h"
 #include "telemetry/metrics.h"
-#include "transfer/by_reference.h"
+#include "transfer/link.h"
 
 namespace bulkhead::serve {
 
@@ -52,16 +53,23 @@ class Runtime {
 
  private:
   explicit Runtime(const base::Clock& clock) : clock_(clock) {}
+  base::Status load_weights(const Plan& plan, const kernels::KernelSet& kernels,
+                            const model::Checkpoint& checkpoint, const model::ProgressFn& progress);
+  base::Status make_caches(const Plan& plan, telemetry::Registry& registry);
+  base::Status make_link(const Plan& plan);
   void wire_pools(const Plan& plan, telemetry::Registry& registry, base::Logger* logger);
 
   const base::Clock& clock_;
   std::unique_ptr<device::ThreadPool> threads_;
-  std::unique_ptr<model::Decoder> decoder_;
-  std::unique_ptr<kv::PagePool> pages_;
-  std::unique_ptr<kv::PrefixIndex> index_;
+  std::unique_ptr<model::Decoder> decoder_;          // of decode, or of both
+  std::unique_ptr<model::Decoder> prefill_decoder_;  // null: decode's serves both
+  std::unique_ptr<kv::PagePool> pages_;              // of decode, or of both
+  std::unique_ptr<kv::PagePool> prefill_pages_;      // null in the shared placement
+  std::unique_ptr<kv::PrefixIndex> index_;           // over the pages that prefill fills
   std::unique_ptr<engine::Executor> executor_;
+  std::unique_ptr<engine::Executor> prefill_executor_;  // null in the shared placement
   std::unique_ptr<sampling::Sampler> sampler_;
-  std::unique_ptr<transfer::ByReference> link_;
+  std::unique_ptr<transfer::Link> link_;
   std::unique_ptr<prefill::PrefillPool> prefill_;
   std::unique_ptr<decode::DecodePool> decode_;
   std::unique_ptr<router::Router> router_;

@@ -175,10 +175,20 @@ void register_facts(telemetry::Registry& registry, const Plan& plan,
   registry.info(
       "bulkhead_kernels_info", "The kernel path in use.",
       {{"isa", std::string(device::to_string(kernels.isa))}, {"kernels", kernels.description}});
-  registry.info("vllm:cache_config_info", "Size and format of the page pool.",
-                {{"block_size", std::to_string(plan.layout.page_tokens)},
-                 {"num_gpu_blocks", std::to_string(plan.pages)},
-                 {"cache_dtype", std::string(kv::to_string(plan.layout.format))}});
+  const auto pool = [&registry](const PoolPlan& of, telemetry::Labels labels) {
+    labels.emplace_back("block_size", std::to_string(of.layout.page_tokens));
+    labels.emplace_back("num_gpu_blocks", std::to_string(of.pages));
+    labels.emplace_back("cache_dtype", std::string(kv::to_string(of.layout.format)));
+    registry.info("vllm:cache_config_info", "Size and format of the page pool.", std::move(labels));
+  };
+  if (!plan.prefill) return pool(plan, {});
+  pool(plan, {{"pool", "decode"}});
+  pool(*plan.prefill, {{"pool", "prefill"}});
+}
+
+api::PoolFacts facts_of(const PoolPlan& plan) {
+  return {.weights = plan.weight_format,
+          .cache_dtype = std::string(kv::to_string(plan.layout.format))};
 }
 
 api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, const Plan& plan) {
@@ -194,7 +204,8 @@ api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, co
   out.engine.prefill_chunk_tokens = plan.prefill_chunk_tokens;
   out.engine.threads = plan.threads;
   out.engine.isa = std::string(device::to_string(plan.isa));
-  out.engine.cache_dtype = std::string(kv::to_string(plan.layout.format));
+  out.engine.decode = facts_of(plan);
+  if (plan.prefill) out.engine.prefill = facts_of(*plan.prefill);
   return out;
 }
 

@@ -21,6 +21,13 @@ struct Handoff {
 class Link {
  public:
   virtual ~Link() = default;
+  // Promises room for so many tokens where the sequence will arrive; false: not now. A link that
+  // hands the pages themselves on has nothing to promise.
+  virtual bool reserve(wire::Slot, int64_t /*tokens*/) { return true; }
+  // Gives back a promise that no handoff took.
+  virtual void unreserve(wire::Slot) {}
+  // A bounded piece of what is on the way.
+  virtual void advance() {}
   // There must be room: prefill runs no more sequences than the link can carry.
   virtual void offer(Handoff handoff) = 0;
   // The oldest handoff that has arrived whole.

@@ -50,6 +50,8 @@ struct GenerateRequest {
   CacheScope cache;
   int32_t prompt_logprobs = -1;  // -1: none; 0..20: each prompt token's own and so many others
   int32_t priority = 0;          // lower goes first
+  // Requests of one session should meet the same pool where there are several; 0: of none.
+  uint64_t session = 0;
   // A request with the same prompt and scope, submitted before: this one waits until that one's
   // prompt is in the cache, so that they share its pages. 0: none.
   RequestId leader = 0;
@@ -118,19 +120,27 @@ class EventSink {
 // What a server may promise about sizes; fixed at start.
 struct GenerateLimits {
   int32_t context_tokens = 0;  // longest prompt + answer of one request
-  int32_t cache_tokens = 0;    // of the whole pool
+  int32_t cache_tokens = 0;    // of the whole pool: the one both use, or decode's
   int32_t vocabulary_size = 0;
-  uint32_t running_max = 0;  // sequences decoding at once
-  uint32_t queued_max = 0;   // requests waiting; beyond: kResourceExhausted
+  uint32_t running_max = 0;          // sequences decoding at once
+  uint32_t queued_max = 0;           // requests waiting; beyond: kResourceExhausted
+  int32_t prefill_cache_tokens = 0;  // of prefill's own pool; 0: it has none of its own
+};
+
+struct PageGauges {
+  int32_t total = 0;
+  int32_t free = 0;    // neither used nor promised to an admitted request
+  int32_t cached = 0;  // held by the prefix index alone: given up when others need them
+
+  int32_t used() const { return total - free - cached; }
 };
 
 struct GeneratorStatus {
   uint32_t running = 0;
   uint32_t waiting = 0;
-  int32_t pages_total = 0;
-  int32_t pages_free = 0;    // hold nothing of use
-  int32_t pages_cached = 0;  // held by the prefix index alone: given up when others need them
-  double decode_tokens_per_second = 0;  // lately; 0 when nothing was decoded for a while
+  PageGauges pages = {};                         // of the pool both use, or of decode's own
+  std::optional<PageGauges> prefill_pages = {};  // where prefill has pages of its own
+  double decode_tokens_per_second = 0;           // lately; 0 when nothing was decoded for a while
   bool draining = false;
   std::chrono::nanoseconds last_progress{
       0};  // monotonic time of the last completed step or idle tick

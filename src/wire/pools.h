@@ -1,6 +1,6 @@
 // The two pools as the request's owner sees them, and what they tell it.
 //
-// Threads: everything here runs on the step thread, except PrefillPort::pages().
+// Threads: everything here runs on the step thread, except pages().
 // Invariants: an admitted request is in exactly one of prefill, the link, decode, until its one
 // on_released() or until it is preempted; after on_end() a request gets no token; after
 // on_released() nothing at all, and everything the pools held for it is back.
@@ -47,12 +47,6 @@ struct StepReport {
   int32_t tokens = 0;  // rows of the forward
 };
 
-struct PageGauges {
-  int32_t total = 0;
-  int32_t free = 0;    // neither used nor promised to an admitted request
-  int32_t cached = 0;  // given up when somebody needs them
-};
-
 struct Admission {
   int32_t cached_tokens = 0;  // that need not be computed
 };
@@ -79,14 +73,22 @@ class PrefillPort {
 class DecodePort {
  public:
   virtual ~DecodePort() = default;
+  // Before prefill is asked: promises all pages that the sequence may ever need here, or says "not
+  // now". A pool that goes on in prefill's pages has nothing to promise.
+  virtual bool reserve(const SequenceState& state) = 0;
+  // The request will not come, or is gone: what is left of its promise is free again.
+  virtual void unreserve(Slot slot) = 0;
   // Accepts what prefill offered and gets every sequence the page its next token needs. False when
   // the cache has none left: then somebody has to be preempted, and this is called again.
   virtual bool prepare(PoolEvents& events) = 0;
   // Runs one token for every sequence, after prepare() said yes.
   virtual StepReport step(PoolEvents& events) = 0;
-  // As PrefillPort's, for a sequence on its way here too.
+  // As PrefillPort's, for a sequence on its way here too. A pool that made promises never says no
+  // in prepare(), so nobody preempts in it.
   virtual void abort(Slot slot, PoolEvents& events) = 0;
   virtual std::optional<SequenceState> preempt(Slot slot) = 0;
+  // Its own pages; nothing where it goes on in prefill's. Any thread.
+  virtual std::optional<PageGauges> pages() const = 0;
 };
 
 }  // namespace bulkhead::wire

@@ -72,6 +72,21 @@ class FamilyCase:
         self.assertEqual(stream(self.server, COMPLETIONS, **body).text, whole.text)
 
 
+    # C083
+    def test_the_split_placement_gives_the_same_tokens_and_logprobs(self):
+        flags = ["--context-length", "512", "--placement", "split"]
+        split = Server(flags, model=self.server.model)
+        try:
+            for body in bodies_of(12):
+                body["logprobs"] = 5
+                ours = call(split, "POST", COMPLETIONS, body)
+                self.assertEqual(ours.status, 200, ours.body)
+                shared = call(self.server, "POST", COMPLETIONS, body)
+                self.assertEqual(ours.choice, shared.choice)
+        finally:
+            self.assertEqual(split.stop(), 0)
+
+
 class LatentAttentionAndExperts(FamilyCase, unittest.TestCase):
     preset = "nano"
 

@@ -72,9 +72,9 @@ TEST(StepPath, TheCounterCounts) {
   EXPECT_GE(allocations, 1);
 }
 
-TEST(StepPath, AStepThatAdmitsAndEndsNothingAllocatesNothing) {
+void expect_steps_without_allocation(const testing::StackOptions& options) {
   CheckingDecoder decoder(small_facts(1200, 2048), {});
-  EngineStack stack(decoder, {.pages = 256, .chunk_tokens = 16, .running_max = 8});
+  EngineStack stack(decoder, options);
   std::vector<std::shared_ptr<CountingSink>> sinks;
   wire::SamplingParams greedy;
   greedy.temperature = 0.0f;
@@ -101,6 +101,15 @@ TEST(StepPath, AStepThatAdmitsAndEndsNothingAllocatesNothing) {
   ASSERT_TRUE(stack.run_until_idle());
   for (const auto& sink : sinks) EXPECT_EQ(sink->finishes, 1);
   stack.expect_idle();
+}
+
+TEST(StepPath, AStepThatAdmitsAndEndsNothingAllocatesNothing) {
+  expect_steps_without_allocation({.pages = 256, .chunk_tokens = 16, .running_max = 8});
+}
+
+TEST(StepPath, NorDoesOneInTheSplitPlacement) {
+  expect_steps_without_allocation(
+      {.pages = 256, .prefill_pages = 128, .chunk_tokens = 16, .running_max = 8});
 }
 
 TEST(StepPath, AnIdleRoundAllocatesNothing) {

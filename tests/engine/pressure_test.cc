@@ -230,7 +230,7 @@ TEST(Pressure, SeveralAnswersShareTheirPromptsPages) {
   const wire::GeneratorStatus status = stack.router().status();
   EXPECT_EQ(status.running, 4u);
   // Ten shared pages and one or two of each answer's own; four lone copies would take 44.
-  EXPECT_LE(status.pages_total - status.pages_free - status.pages_cached, 10 + 4 * 2);
+  EXPECT_LE(status.pages.total - status.pages.free - status.pages.cached, 10 + 4 * 2);
   ASSERT_TRUE(stack.run_until_idle());
   EXPECT_EQ(running[0].sink->finish()->cached_tokens, 0);
   for (int k = 1; k < 4; ++k) EXPECT_EQ(running[k].sink->finish()->cached_tokens, 160);
@@ -299,15 +299,17 @@ std::optional<Place> place_of(const EngineStack& stack, wire::RequestId id) {
   };
   if (holds(stack.prefill().sequences())) return Place::kPrefilling;
   if (holds(stack.link().waiting())) return Place::kTransferring;
+  for (const auto& parcel : stack.converting().parcels()) {
+    if (parcel.handoff.state.id == id) return Place::kTransferring;
+  }
   if (holds(stack.decode().sequences())) return Place::kDecoding;
   return std::nullopt;
 }
 
-// C191
-TEST(Pressure, AThousandCancellationsInEveryStateLeaveNothingBehind) {
+void cancel_a_thousand(const testing::StackOptions& options) {
   base::Rng rng(42);
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
-  EngineStack stack(decoder, {.pages = 24, .chunk_tokens = 24, .running_max = 6});
+  EngineStack stack(decoder, options);
   std::map<Place, int> cancelled;
   std::vector<EngineStack::Running> live;
   int total = 0;
@@ -342,6 +344,17 @@ TEST(Pressure, AThousandCancellationsInEveryStateLeaveNothingBehind) {
   }
   EXPECT_EQ(decoder.faults(), 0u);
   stack.expect_idle();
+}
+
+// C191
+TEST(Pressure, AThousandCancellationsInEveryStateLeaveNothingBehind) {
+  cancel_a_thousand({.pages = 24, .chunk_tokens = 24, .running_max = 6});
+}
+
+// C076
+TEST(Pressure, NorDoTheyInTheSplitPlacement) {
+  cancel_a_thousand(
+      {.pages = 30, .prefill_pages = 20, .link_pages = 1, .chunk_tokens = 24, .running_max = 6});
 }
 
 }  // namespace

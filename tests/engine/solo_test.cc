@@ -89,8 +89,10 @@ void run_schedule(uint64_t seed, const StackOptions& options, int requests, int 
   base::Rng rng(seed);
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
   EngineStack stack(decoder, options);
+  const int32_t pages =
+      options.prefill_pages > 0 ? std::min(options.pages, options.prefill_pages) : options.pages;
   const int64_t tokens_max =
-      std::min<int64_t>(160, static_cast<int64_t>(options.pages) * options.page_tokens);
+      std::min<int64_t>(160, static_cast<int64_t>(pages) * options.page_tokens);
   std::vector<Wanted> wanted;
   for (int i = 0; i < requests; ++i) {
     Wanted one{random_request(rng, tokens_max),
@@ -136,6 +138,30 @@ TEST(Solo, ASmallPoolUnderChurnServesEverybody) {
     const auto pages = static_cast<int32_t>(4 + rng.below(7));
     const auto rows = static_cast<uint32_t>(1 + rng.below(4));
     run_schedule(seed, {.page_tokens = 16, .pages = pages, .running_max = rows}, 25, 300);
+  }
+}
+
+// What is compared with is the answer alone in the shared placement.
+TEST(Solo, TheSplitPlacementGivesTheAnswersOfTheSharedOne) {
+  for (uint64_t seed = 40; seed < 43; ++seed) {
+    run_schedule(seed, {.pages = 480, .prefill_pages = 240, .running_max = 48}, 40, 0);
+  }
+}
+
+TEST(Solo, SmallSplitPoolsUnderChurnServeEverybody) {
+  for (uint64_t seed = 200; seed < 230; ++seed) {
+    base::Rng rng(seed);
+    const auto pages = static_cast<int32_t>(4 + rng.below(17));
+    const auto prefill_pages = static_cast<int32_t>(4 + rng.below(7));
+    const auto link_pages = static_cast<int32_t>(1 + rng.below(3));
+    const auto rows = static_cast<uint32_t>(1 + rng.below(6));
+    run_schedule(seed,
+                 {.pages = pages,
+                  .prefill_pages = prefill_pages,
+                  .link_pages = link_pages,
+                  .running_max = rows,
+                  .prefix_cache = rng.below(3) > 0},
+                 25, 300);
   }
 }
 

@@ -1,0 +1,148 @@
+#include "transfer/converting_link.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace bulkhead::transfer {
+namespace {
+
+constexpr int32_t kPageTokens = 16;
+
+std::unique_ptr<kv::PagePool> make_pool(int32_t pages) {
+  kv::PageLayout layout;
+  layout.page_tokens = kPageTokens;
+  layout.layers = layout.kv_heads = 1;
+  layout.head_dim = 16;
+  return std::move(kv::PagePool::create(layout, {.pages = pages})).value();
+}
+
+struct Bench {
+  explicit Bench(int32_t pages_per_step = 16, device::ThreadPool* threads = nullptr)
+      : link({.capacity = 4, .pages_per_step = pages_per_step},
+             {*from, *to, [this](const std::byte* a, std::byte* b, int32_t n) { record(a, b, n); },
+              threads}) {}
+
+  void record(const std::byte* source, std::byte* target, int32_t tokens) {
+    const std::scoped_lock lock(mutex);
+    tokens_seen.push_back(tokens);
+    copy(source, target, tokens);
+  }
+  // A prompt of `tokens` tokens whose pages are filled with `mark`, and its first answer token.
+  void offer(wire::Slot slot, int32_t tokens, int32_t max_tokens, uint8_t mark) {
+    Handoff handoff;
+    handoff.state.slot = slot;
+    handoff.state.tokens.assign(static_cast<size_t>(tokens) + 1, 7);
+    handoff.state.prompt_tokens = handoff.state.written = tokens;
+    handoff.state.max_tokens = max_tokens;
+    handoff.pages = kv::PageTable(*from, handoff.state.tokens_max());
+    ASSERT_TRUE(handoff.pages.cover(tokens));
+    for (const kv::PageId page : handoff.pages.pages()) {
+      std::memset(at(*from, page), mark, from->layout().page_bytes());
+    }
+    link.offer(std::move(handoff));
+  }
+  static std::byte* at(kv::PagePool& pool, kv::PageId page) {
+    return pool.view().arena + static_cast<size_t>(page) * pool.layout().page_bytes();
+  }
+  void expect_idle() const {
+    EXPECT_TRUE(kv::validate_idle(from->snapshot()).empty());
+    EXPECT_TRUE(kv::validate_idle(to->snapshot()).empty());
+  }
+
+  std::unique_ptr<kv::PagePool> from = make_pool(8);
+  std::unique_ptr<kv::PagePool> to = make_pool(12);
+  ConvertPage copy = *page_conversion(from->layout(), to->layout());
+  std::mutex mutex;
+  std::vector<int32_t> tokens_seen;
+  ConvertingLink link;
+};
+
+TEST(ConvertingLink, BytesArriveInThePagesThatWerePromised) {
+  Bench bench;
+  ASSERT_TRUE(bench.link.reserve(5, 60));
+  EXPECT_EQ(bench.to->counts().available, 8);
+  bench.offer(5, 40, 20, 0xA5);
+  EXPECT_EQ(bench.from->counts().available, 5);
+  EXPECT_FALSE(bench.link.receive().has_value()) << "nothing was copied yet";
+  bench.link.advance();
+  EXPECT_EQ(bench.from->counts().available, 8) << "prefill has its pages back";
+  auto received = bench.link.receive();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(received->state.slot, 5u);
+  EXPECT_EQ(bench.tokens_seen, (std::vector<int32_t>{16, 16, 8})) << "what is written, no more";
+  ASSERT_EQ(received->pages.pages().size(), 3u);
+  for (const kv::PageId page : received->pages.pages()) {
+    EXPECT_EQ(*Bench::at(*bench.to, page), std::byte{0xA5});
+  }
+  // The answer goes on in the fourth promised page, whatever others took meanwhile.
+  ASSERT_TRUE(bench.link.reserve(6, 8 * kPageTokens));
+  EXPECT_EQ(bench.to->counts().available, 0);
+  EXPECT_TRUE(received->pages.cover(60));
+  bench.link.unreserve(6);
+  received.reset();
+  bench.expect_idle();
+}
+
+TEST(ConvertingLink, WhatDoesNotFitNowIsNotPromised) {
+  Bench bench;
+  ASSERT_TRUE(bench.link.reserve(1, 10 * kPageTokens));
+  EXPECT_FALSE(bench.link.reserve(2, 3 * kPageTokens));
+  EXPECT_EQ(bench.to->counts().available, 2) << "all or nothing";
+  EXPECT_TRUE(bench.link.reserve(2, 2 * kPageTokens));
+  bench.link.unreserve(1);
+  bench.link.unreserve(2);
+  bench.link.unreserve(9);
+  bench.expect_idle();
+}
+
+TEST(ConvertingLink, ALongPromptCrossesInPiecesAndInOrder) {
+  Bench bench(2);
+  ASSERT_TRUE(bench.link.reserve(1, 5 * kPageTokens));
+  ASSERT_TRUE(bench.link.reserve(2, kPageTokens));
+  bench.offer(1, 5 * kPageTokens - 4, 4, 1);
+  bench.offer(2, 8, 8, 2);
+  for (const size_t copied : {2u, 4u}) {
+    bench.link.advance();
+    EXPECT_EQ(bench.tokens_seen.size(), copied);
+    EXPECT_FALSE(bench.link.receive().has_value());
+  }
+  bench.link.advance();  // the last page of the first and the only one of the second
+  EXPECT_EQ(bench.link.receive()->state.slot, 1u);
+  EXPECT_EQ(bench.link.receive()->state.slot, 2u);
+  EXPECT_EQ(bench.link.in_transit(), 0u);
+  bench.expect_idle();
+}
+
+// C053
+TEST(ConvertingLink, WhatIsWithdrawnGivesBackThePagesOfBothPoolsAtEveryStage) {
+  for (int steps = 0; steps < 4; ++steps) {
+    Bench bench(1);
+    ASSERT_TRUE(bench.link.reserve(1, 3 * kPageTokens));
+    bench.offer(1, 2 * kPageTokens, kPageTokens, 1);
+    for (int i = 0; i < steps; ++i) bench.link.advance();
+    EXPECT_TRUE(bench.link.withdraw(1).has_value());
+    EXPECT_FALSE(bench.link.withdraw(1).has_value());
+    bench.link.advance();
+    EXPECT_FALSE(bench.link.receive().has_value());
+    bench.expect_idle();
+  }
+}
+
+TEST(ConvertingLink, ManyThreadsCopyWhatOneDoes) {
+  device::ThreadPool threads({.threads = 3});
+  Bench bench(16, &threads);
+  ASSERT_TRUE(bench.link.reserve(1, 8 * kPageTokens));
+  bench.offer(1, 7 * kPageTokens, kPageTokens, 0x3C);
+  bench.link.advance();
+  auto received = bench.link.receive();
+  ASSERT_TRUE(received.has_value());
+  for (const kv::PageId page : received->pages.pages()) {
+    EXPECT_EQ(*Bench::at(*bench.to, page), std::byte{0x3C});
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::transfer
