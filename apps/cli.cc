@@ -1,34 +1,20 @@
 #include "cli.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "commands.h"
+#include "serve/config/option_table.h"
+#include "serve/config/settings.h"
 
 namespace bulkhead::apps {
 namespace {
-
-// CLI11 check: a size such as 512M or 2G; `bytes` receives it.
-CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
-                      const std::string& help) {
-  return app
-      ->add_option_function<std::string>(
-          name,
-          [&bytes, name](const std::string& text) {
-            const base::Result<uint64_t> parsed = base::parse_bytes(text);
-            if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
-            bytes = *parsed;
-          },
-          help)
-      ->type_name("SIZE");
-}
 
 // One of a few names; `chosen` receives what the name stands for.
 template <typename T>
@@ -42,160 +28,95 @@ void add_choice(CLI::App* app, const std::string& name, T& chosen,
       ->check(CLI::IsMember(names));
 }
 
-// In what the weights and the cache are held.
-void add_formats(CLI::App* app, serve::ModelOptions& model) {
-  std::string help = "Formats of the weights: auto (as stored), or a recipe: ";
-  for (const model::RecipePreset& preset : model::recipe_presets()) {
-    help += fmt::format("{} ({}), ", preset.name, preset.meaning);
-  }
-  help += "or KIND=FORMAT,... of experts, shared, attention, mlp, head and bf16, fp8, int4 [auto]";
-  app->add_option_function<std::string>(
-         "--weights",
-         [&model](const std::string& text) {
-           model.weights.reset();
-           if (text == "auto") return;
-           const base::Result<model::WeightRecipe> recipe = model::parse_recipe(text);
-           if (!recipe.ok()) throw CLI::ValidationError("--weights", recipe.error().message);
-           model.weights = *recipe;
-         },
-         help)
-      ->type_name("RECIPE");
-  using kv::PageFormat;
-  add_choice<PageFormat>(app, "--kv-cache-dtype", model.cache_format,
-                         {{"auto", PageFormat::kBf16},
-                          {"bf16", PageFormat::kBf16},
-                          {"fp8_e4m3", PageFormat::kFp8E4m3}},
-                         "Format of the cache; fp8_e4m3 holds about twice the tokens [auto: bf16]");
+// What the options of serve/config/option_table.h were given.
+struct TableInput {
+  serve::GivenOptions given;
+  std::string config_path;
+};
+
+std::string help_of(const serve::OptionSpec& spec) {
+  std::string help = spec.meaning;
+  if (!spec.unset.empty()) help += "; default: " + spec.unset;
+  if (!spec.environment.empty()) help += " (environment: " + spec.environment + ")";
+  return help;
 }
 
-void add_model_options(CLI::App* app, serve::ModelOptions& model) {
-  app->add_option("model,--model,--model-path,-m", model.model_path,
-                  "GGUF file, or directory with config.json and safetensors")
-      ->required()
-      ->type_name("PATH")
-      ->check(CLI::ExistingPath);
-  app->add_option("--isa", model.isa, "Kernel path; default: the strongest this processor has")
-      ->check(CLI::IsMember({"ref", "avx2", "avx512", "amx"}))
-      ->envname("BULKHEAD_ISA");
-  app->add_option("--threads,-t", model.threads, "Compute threads; default: all logical CPUs")
-      ->check(CLI::Range(1u, 256u));
-  app->add_option("--chat-template", model.chat_template_path,
-                  "Jinja file to use instead of the checkpoint's own template")
+// Why the text cannot be taken; empty: it can.
+std::string refusal_of(const serve::OptionSpec& spec, const std::string& text) {
+  serve::ServeOptions scratch;
+  const base::Status status = spec.set(std::span(&text, 1), scratch);
+  return status.ok() ? std::string() : status.error().message;
+}
+
+void add_table_option(CLI::App* app, const serve::OptionSpec& spec, TableInput& input) {
+  const auto take = [&input, &spec](std::vector<std::string> values) {
+    input.given[spec.name] = {std::move(values), serve::OptionSource::kFlag, spec.flag};
+  };
+  if (spec.type == serve::OptionType::kSwitch) {
+    app->add_flag_callback(spec.flags, [take] { take({"true"}); }, help_of(spec));
+    return;
+  }
+  CLI::Option* option =
+      spec.type == serve::OptionType::kList
+          ? app->add_option_function<std::vector<std::string>>(spec.flags, take, help_of(spec))
+                ->allow_extra_args(false)
+          : app->add_option_function<std::string>(
+                spec.flags, [take](const std::string& value) { take({value}); }, help_of(spec));
+  option->check([&spec](const std::string& text) { return refusal_of(spec, text); });
+  option->default_str(spec.show(serve::ServeOptions{}));
+  const bool choice = spec.type == serve::OptionType::kChoice;
+  option->type_name(choice                    ? "{" + spec.bounds + "}"
+                    : spec.bounds.empty()     ? (spec.value_name.empty() ? "TEXT" : spec.value_name)
+                    : spec.value_name.empty() ? spec.bounds
+                                              : spec.value_name + " (" + spec.bounds + ")");
+}
+
+void add_table(CLI::App* app, bool with_server, TableInput& input) {
+  for (const serve::OptionSpec& spec : serve::option_table()) {
+    if (with_server || spec.group == serve::OptionGroup::kModel) {
+      add_table_option(app, spec, input);
+    }
+  }
+}
+
+void add_config_file(CLI::App* app, TableInput& input) {
+  app->add_option("--config", input.config_path,
+                  "Deployment file (TOML): these options by their names, with _ for -; flags go "
+                  "before it")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
-  app->add_option("--context-length,--max-model-len", model.context_tokens,
-                  "Longest prompt plus answer of one request, in tokens; default: the model's")
-      ->check(CLI::Range(16, 16 << 20));
-  app->add_option("--page-size,--block-size", model.page_tokens, "Tokens per cache page")
-      ->check(CLI::IsMember({16, 32, 64, 128}))
-      ->capture_default_str();
-  add_size(app, "--kv-cache-memory,--kv-cache-memory-bytes", model.kv_cache_bytes,
-           "Memory for the cache; default: a quarter of what is free, at most 2 GiB");
-  add_formats(app, model);
-  app->add_option("--max-running-requests,--max-num-seqs", model.running_max,
-                  "Requests that decode at once")
-      ->check(CLI::Range(1u, 1024u))
-      ->capture_default_str();
-  app->add_option("--max-queued-requests", model.queued_max,
-                  "Requests that may wait; one more is answered 429")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
-  app->add_flag("!--disable-prefix-cache", model.prefix_cache,
-                "do not keep prompts' pages for requests that begin alike");
-  app->add_option("--chunked-prefill-size", model.prefill_chunk_tokens,
-                  "Prompt tokens computed between two decode steps")
-      ->check(CLI::Range(16, 8192))
-      ->capture_default_str();
 }
 
-// One of the names of `names`; `chosen` receives the format.
-template <typename Format, typename Names>
-void add_format(CLI::App* app, const std::string& option, std::optional<Format>& chosen,
-                const Names& names, const std::string& help) {
-  std::map<std::string, Format> formats;
-  std::vector<std::string> allowed;
-  allowed.reserve(names.size());
-  for (const auto& one : names) {
-    formats.emplace(one.name, one.format);
-    allowed.emplace_back(one.name);
-  }
-  app->add_option_function<std::string>(
-         option, [&chosen, formats](const std::string& name) { chosen = formats.at(name); }, help)
-      ->check(CLI::IsMember(allowed));
-}
+struct ServeInput {
+  TableInput table;
+  bool dry_run = false;
+};
 
-void add_chat_formats(CLI::App* app, serve::ServeOptions& options) {
-  add_format(app, "--tool-call-parser", options.tool_format, chat::kToolFormatNames,
-             "How the model writes tool calls; default: as its chat template says");
-  add_format(app, "--reasoning-parser", options.reasoning_format, chat::kReasoningFormatNames,
-             "How the model writes its reasoning; default: as its chat template says");
-  using api::ReasoningField;
-  add_choice<ReasoningField>(app, "--reasoning-field", options.reasoning_field,
-                             {{"reasoning_content", ReasoningField::kReasoningContent},
-                              {"reasoning", ReasoningField::kReasoning},
-                              {"both", ReasoningField::kBoth}},
-                             "Name of the reasoning in answers [reasoning_content]");
-}
-
-void add_serve(CLI::App& root, serve::ServeOptions& options) {
+void add_serve(CLI::App& root, ServeInput& input) {
   CLI::App* app = root.add_subcommand("serve", "Serve a model over an OpenAI-compatible HTTP API");
-  add_model_options(app, options.model);
-  app->add_option("--host", options.host, "Address to listen on; anything but loopback needs a key")
-      ->capture_default_str();
-  app->add_option("--port", options.port, "Port to listen on; 0 picks a free one")
-      ->capture_default_str();
-  app->add_option("--port-file", options.port_file,
-                  "File that receives the port once the server is ready")
-      ->type_name("FILE");
-  app->add_option("--served-model-name", options.served_model_name,
-                  "Name that /v1/models reports and requests may use");
-  app->add_option("--api-key", options.api_keys,
-                  "Keys, one of which clients must send as a bearer token; commas between several")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->envname("BULKHEAD_API_KEY")
-      ->type_name("KEY");
-  app->add_option("--api-key-file", options.api_key_file,
-                  "File of more keys, one a line, # for comments; SIGHUP reads it again")
-      ->type_name("FILE")
-      ->check(CLI::ExistingFile);
-  app->add_option("--admin-key", options.admin_key,
-                  "Key that flushes the cache and aborts anybody's requests")
-      ->envname("BULKHEAD_ADMIN_KEY")
-      ->type_name("KEY");
-  add_choice<bool>(app, "--priority-order", options.higher_priority_first,
-                   {{"lower-first", false}, {"higher-first", true}},
-                   "Which `priority` of a request goes first [lower-first]");
-  add_chat_formats(app, options);
-  app->add_option_function<int64_t>(
-         "--request-timeout",
-         [&options](const int64_t& seconds) {
-           options.request_timeout = std::chrono::seconds(seconds);
-         },
-         "Seconds after which a request ends with 408; default: no limit")
-      ->check(CLI::Range(1, 7 * 24 * 3600));
-  app->add_option_function<int64_t>(
-         "--drain-timeout",
-         [&options](const int64_t& seconds) {
-           options.drain_timeout = std::chrono::seconds(seconds);
-         },
-         "Seconds that running requests may take to finish after SIGTERM [30]")
-      ->check(CLI::Range(0, 3600));
-  add_choice<base::LogLevel>(app, "--log-level", options.log_level,
-                             {{"debug", base::LogLevel::kDebug},
-                              {"info", base::LogLevel::kInfo},
-                              {"warning", base::LogLevel::kWarning},
-                              {"error", base::LogLevel::kError}},
-                             "Least severe level to log [info]");
-  add_choice<base::LogFormat>(app, "--log-format", options.log_format,
-                              {{"text", base::LogFormat::kText}, {"json", base::LogFormat::kJson}},
-                              "Form of the log lines on standard error [text]");
-  app->add_flag("--dry-run", options.dry_run, "Print the plan and stop before loading weights");
+  add_config_file(app, input.table);
+  add_table(app, true, input.table);
+  app->add_flag("--dry-run", input.dry_run, "Print the plan and stop before loading weights");
   app->footer(
       "Example:\n"
       "  bulkhead serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 30000\n"
       "  curl http://127.0.0.1:30000/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
+}
+
+struct ExplainInput {
+  TableInput table;
+  bool json = false;
+};
+
+void add_config(CLI::App& root, ExplainInput& input) {
+  CLI::App* config = root.add_subcommand("config", "Look at a deployment before it runs");
+  config->require_subcommand(1);
+  CLI::App* app = config->add_subcommand(
+      "explain", "Every option of serve: its value, where it comes from, and why");
+  add_config_file(app, input.table);
+  add_table(app, true, input.table);
+  app->add_flag("--json", input.json, "One JSON object instead of the lines");
 }
 
 void add_chat(CLI::App& root, ChatOptions& options) {
@@ -212,9 +133,9 @@ void add_chat(CLI::App& root, ChatOptions& options) {
   app->footer("Inside: /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves.");
 }
 
-void add_generate(CLI::App& root, GenerateOptions& options) {
+void add_generate(CLI::App& root, GenerateOptions& options, TableInput& input) {
   CLI::App* app = root.add_subcommand("generate", "Continue one prompt without a server");
-  add_model_options(app, options.model);
+  add_table(app, false, input);
   app->add_option("--prompt,-p", options.prompt, "Text to continue; - reads standard input")
       ->required();
   app->add_flag("--chat", options.chat, "Treat the prompt as a user's message");
@@ -378,6 +299,42 @@ int run_bench(const CLI::App& bench, const BenchCommands& options) {
   return run_bench_kernels(options.kernels);
 }
 
+int refuse(const std::string& message) {
+  std::cerr << "error: " << message << '\n';
+  return 2;
+}
+
+base::Result<serve::Settings> settings_of(TableInput& input) {
+  return serve::collect_settings(std::move(input.given), input.config_path,
+                                 [](const char* name) -> const char* { return std::getenv(name); });
+}
+
+constexpr const char* kNoModel =
+    "which model? Name a GGUF file or a directory: bulkhead serve MODEL, or model = \"...\" in the "
+    "deployment file";
+
+int start_serve(ServeInput& input) {
+  base::Result<serve::Settings> settings = settings_of(input.table);
+  if (!settings.ok()) return refuse(settings.error().message);
+  if (settings->options.model.model_path.empty()) return refuse(kNoModel);
+  settings->options.dry_run = input.dry_run;
+  return run_serve(settings->options);
+}
+
+int start_generate(GenerateOptions& options, TableInput& input) {
+  base::Result<serve::Settings> settings = settings_of(input);
+  if (!settings.ok()) return refuse(settings.error().message);
+  options.model = settings->options.model;
+  if (options.model.model_path.empty()) return refuse(kNoModel);
+  return run_generate(options);
+}
+
+int start_explain(ExplainInput& input) {
+  base::Result<serve::Settings> settings = settings_of(input.table);
+  if (!settings.ok()) return refuse(settings.error().message);
+  return run_config_explain({std::move(settings).value(), input.json});
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -389,15 +346,18 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(42);
 
-  serve::ServeOptions serve_options;
+  ServeInput serve_input;
+  ExplainInput explain_input;
+  TableInput generate_input;
   ChatOptions chat_options;
   GenerateOptions generate_options;
   InspectOptions inspect_options;
   BenchCommands bench_options;
   DoctorOptions doctor_options;
-  add_serve(app, serve_options);
+  add_serve(app, serve_input);
   add_chat(app, chat_options);
-  add_generate(app, generate_options);
+  add_generate(app, generate_options, generate_input);
+  add_config(app, explain_input);
   add_inspect(app, inspect_options);
   const CLI::App* bench = add_bench(app, bench_options);
   add_doctor(app, doctor_options);
@@ -407,9 +367,10 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (app.got_subcommand("serve")) return run_serve(serve_options);
+  if (app.got_subcommand("serve")) return start_serve(serve_input);
   if (app.got_subcommand("chat")) return run_chat(chat_options);
-  if (app.got_subcommand("generate")) return run_generate(generate_options);
+  if (app.got_subcommand("generate")) return start_generate(generate_options, generate_input);
+  if (app.got_subcommand("config")) return start_explain(explain_input);
   if (app.got_subcommand("inspect")) return run_inspect(inspect_options);
   if (app.got_subcommand("doctor")) return run_doctor(doctor_options);
   return run_bench(*bench, bench_options);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/bench/options.h"
+#include "serve/config/settings.h"
 #include "serve/options.h"
 
 namespace bulkhead::apps {
@@ -53,6 +54,11 @@ struct DoctorOptions {
   bool measure = true;  // half a second of memory and arithmetic peaks
 };
 
+struct ConfigExplainOptions {
+  serve::Settings settings;
+  bool json = false;
+};
+
 int run_serve(const serve::ServeOptions& options);
 int run_chat(const ChatOptions& options);
 int run_generate(const GenerateOptions& options);
@@ -61,6 +67,8 @@ int run_bench_kernels(const BenchKernelsOptions& options);
 int run_bench_serve(const BenchServeOptions& options);
 // Becomes the Python program that compares; returns only when it cannot be started.
 int run_bench_peer(const BenchPeerOptions& options);
+// Exit code 0 whatever there is to tell.
+int run_config_explain(const ConfigExplainOptions& options);
 int run_doctor(const DoctorOptions& options);
 
 }  // namespace bulkhead::apps

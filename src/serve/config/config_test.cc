@@ -1,0 +1,297 @@
+// The option table, deployment files, and what explain makes of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "serve/config/deployment_file.h"
+#include "serve/config/explain.h"
+#include "serve/config/settings.h"
+
+namespace bulkhead::serve {
+namespace {
+
+using ::testing::HasSubstr;
+using Texts = std::vector<std::string>;
+
+const char* no_environment(const char*) { return nullptr; }
+
+std::string error_of(std::string_view text) {
+  const auto entries = parse_deployment(text, "d.toml");
+  return entries.ok() ? "" : entries.error().message;
+}
+
+// A file that is gone when the test ends.
+class TempFile {
+ public:
+  explicit TempFile(const std::string& text) {
+    path_ = std::filesystem::temp_directory_path() /
+            ("bulkhead-config-test-" + std::to_string(getpid()) + ".toml");
+    std::ofstream(path_) << text;
+  }
+  ~TempFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+base::Result<Settings> settings_of(const std::string& text, GivenOptions flags = {},
+                                   EnvironmentFn environment = no_environment) {
+  const TempFile file(text);
+  return collect_settings(std::move(flags), file.path(), environment);
+}
+
+GivenOption flag(std::string value) { return {{std::move(value)}, OptionSource::kFlag, "--flag"}; }
+
+TEST(OptionTable, NamesAreFlagsAndNoTwoAreAlike) {
+  std::set<std::string> names;
+  for (const OptionSpec& spec : option_table()) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+    EXPECT_TRUE(spec.flag.starts_with("--")) << spec.flags;
+    EXPECT_FALSE(spec.meaning.empty()) << spec.name;
+  }
+  EXPECT_NE(find_option("decode.kv_cache_memory"), nullptr);
+  EXPECT_EQ(find_option("decode.kv-cache-memory"), nullptr);
+}
+
+TEST(OptionTable, EveryDefaultIsAValueTheOptionTakesOrIsExplained) {
+  for (const OptionSpec& spec : option_table()) {
+    const std::string shown = spec.show(ServeOptions{});
+    if (shown.empty()) {
+      EXPECT_TRUE(!spec.unset.empty() || spec.name == "model") << spec.name;
+      continue;
+    }
+    ServeOptions options;
+    const Texts values = {shown};
+    EXPECT_TRUE(spec.set(values, options).ok()) << spec.name;
+    EXPECT_EQ(spec.show(options), shown) << spec.name;
+  }
+}
+
+TEST(OptionTable, ValuesOutsideTheBoundsAreRefusedWithThem) {
+  const struct {
+    const char* name;
+    const char* value;
+    const char* hint;
+  } cases[] = {
+      {"port", "65536", "0 to 65535"},     {"port", "-1", "0 to 65535"},
+      {"port", "80x", "not an integer"},   {"threads", "0", "1 to 256"},
+      {"page_size", "48", "16, 32, 64"},   {"isa", "sse", "ref, avx2"},
+      {"placement", "remote", "shared"},   {"prefill.kv", "int3", "bf16"},
+      {"kv_cache_memory", "much", "much"}, {"decode.weights", "fp7", "fp7"},
+      {"model", "/nowhere", "exist"},      {"drain_timeout", "99999999999999999999", "integer"},
+  };
+  for (const auto& one : cases) {
+    ServeOptions options;
+    const Texts values = {one.value};
+    const base::Status status = find_option(one.name)->set(values, options);
+    ASSERT_FALSE(status.ok()) << one.name << " " << one.value;
+    EXPECT_THAT(status.error().message, HasSubstr(one.hint));
+  }
+}
+
+TEST(OptionTable, TheNearestNameIsOneAHandMayHaveMeant) {
+  EXPECT_EQ(nearest_option("prot"), "port");
+  EXPECT_EQ(nearest_option("decode.kv_cache_memroy"), "decode.kv_cache_memory");
+  EXPECT_EQ(nearest_option("max_runing_requests"), "max_running_requests");
+  EXPECT_FALSE(nearest_option(std::string(100000, 'x')).empty());
+}
+
+TEST(DeploymentFile, GivesEveryValueWithItsLine) {
+  const auto entries = parse_deployment(
+      "port = 8000\n"
+      "api_key = [\"a\", \"b\"]\n"
+      "\n"
+      "[decode]\n"
+      "kv = \"bf16\"\n"
+      "kv_cache_memory = \"1G\"\n"
+      "[prefill]\n"
+      "kv_cache_memory = 1048576\n",
+      "d.toml");
+  ASSERT_TRUE(entries.ok()) << entries.error().message;
+  std::map<std::string, std::pair<Texts, int>> found;
+  for (const FileEntry& entry : *entries) found[entry.name] = {entry.values, entry.line};
+  const std::map<std::string, std::pair<Texts, int>> expected = {
+      {"port", {{"8000"}, 1}},
+      {"api_key", {{"a", "b"}, 2}},
+      {"decode.kv", {{"bf16"}, 5}},
+      {"decode.kv_cache_memory", {{"1G"}, 6}},
+      {"prefill.kv_cache_memory", {{"1048576"}, 8}}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(DeploymentFile, ErrorsNameTheLineTheKeyAndTheNearestName) {
+  EXPECT_EQ(error_of("port = 1\nprot = 2\n"),
+            "d.toml:2: there is no option prot; the nearest is port");
+  EXPECT_EQ(error_of("[decode]\n\nkvv = \"bf16\"\n"),
+            "d.toml:3: there is no option decode.kvv; the nearest is decode.kv");
+  EXPECT_THAT(error_of("[server]\nport = 1\n"), HasSubstr("d.toml:1: there is no option server"));
+  EXPECT_THAT(error_of("[[worker]]\naddress = \"a\"\n"),
+              HasSubstr("d.toml:1: there is no option worker"));
+  EXPECT_THAT(error_of("\ndecode = 3\n"), HasSubstr("d.toml:2: there is no option decode;"));
+}
+
+TEST(DeploymentFile, AValueOfAnotherTypeIsRefusedWithTheTypeItShouldHave) {
+  EXPECT_EQ(error_of("port = \"8000\""), "d.toml:1: port is an integer");
+  EXPECT_EQ(error_of("port = 80.5"), "d.toml:1: port is an integer");
+  EXPECT_EQ(error_of("port = [1]"), "d.toml:1: port is an integer");
+  EXPECT_EQ(error_of("host = 3"), "d.toml:1: host is a text in quotes");
+  EXPECT_EQ(error_of("disable_prefix_cache = \"yes\""),
+            "d.toml:1: disable_prefix_cache is true or false");
+  EXPECT_EQ(error_of("api_key = [1]"), "d.toml:1: api_key is a text or a list of texts");
+  EXPECT_EQ(error_of("port = { a = 1 }"), "d.toml:1: port is an integer");
+  EXPECT_THAT(error_of("kv_cache_memory = true"), HasSubstr("is a size"));
+}
+
+TEST(DeploymentFile, WhatIsNoTomlIsRefusedWithItsLine) {
+  EXPECT_THAT(error_of("port = 1\nhost = \n"), HasSubstr("d.toml:2"));
+  EXPECT_THAT(error_of("port = 1\nport = 2\n"), HasSubstr("d.toml:2"));
+  EXPECT_THAT(error_of("\"decode.kv\" = \"bf16\"\ndecode.kv = \"bf16\"\n"), HasSubstr("already"));
+  EXPECT_THAT(error_of(std::string("port = \xff\n")), HasSubstr("d.toml:1"));
+  // Depth that would overflow a stack is refused before it does.
+  EXPECT_NE(error_of("host = " + std::string(100000, '[')), "");
+  std::string keys = "a";
+  for (int i = 0; i < 100000; ++i) keys += ".a";
+  EXPECT_NE(error_of(keys + " = 1\n"), "");
+}
+
+TEST(DeploymentFile, AFileThatIsMissingOrEndlessIsRefused) {
+  EXPECT_THAT(read_deployment_file("/nowhere/d.toml").error().message, HasSubstr("cannot be read"));
+  EXPECT_THAT(read_deployment_file("/dev/zero").error().message, HasSubstr("at most"));
+  EXPECT_FALSE(read_deployment_file("/").ok());
+}
+
+TEST(Settings, FlagsGoBeforeEnvironmentAndThatBeforeTheFile) {
+  const EnvironmentFn environment = [](const char* name) -> const char* {
+    if (std::string_view(name) == "BULKHEAD_ISA") return "avx2";
+    return std::string_view(name) == "BULKHEAD_API_KEY" ? "x,y" : nullptr;
+  };
+  GivenOptions flags;
+  flags["port"] = flag("1");
+  const auto settings = settings_of("port = 2\nisa = \"ref\"\nmax_queued_requests = 9\n",
+                                    std::move(flags), environment);
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->options.port, 1);
+  EXPECT_EQ(settings->options.model.isa, "avx2");
+  EXPECT_EQ(settings->options.model.queued_max, 9u);
+  EXPECT_EQ(settings->options.api_keys, (Texts{"x", "y"}));
+  EXPECT_THAT(settings->given.at("max_queued_requests").where, HasSubstr(".toml:3"));
+  EXPECT_EQ(settings->given.at("isa").source, OptionSource::kEnvironment);
+}
+
+TEST(Settings, AValueOutOfBoundsInAFileIsRefusedWithItsPlace) {
+  const auto settings = settings_of("\n\npage_size = 48\n");
+  ASSERT_FALSE(settings.ok());
+  EXPECT_THAT(settings.error().message, HasSubstr(".toml:3: page_size: 48 is not one of 16, 32"));
+  EXPECT_EQ(settings.error().code, base::ErrorCode::kInvalidArgument);
+}
+
+TEST(Settings, TheExampleOfTheDocumentationSaysWhatItSays) {
+  const std::filesystem::path root = BULKHEAD_SOURCE_DIR;
+  const auto entries = read_deployment_file((root / "docs" / "deployment.toml").string());
+  ASSERT_TRUE(entries.ok()) << entries.error().message;
+  ServeOptions options;
+  for (const FileEntry& entry : *entries) {
+    if (entry.name == "model") continue;  // it may not have been fetched
+    EXPECT_TRUE(find_option(entry.name)->set(entry.values, options).ok()) << entry.name;
+  }
+  EXPECT_EQ(options.model.placement, Placement::kSplit);
+  EXPECT_EQ(options.model.decode.kv_cache_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(options.model.prefill.kv_cache_bytes, uint64_t{512} << 20);
+}
+
+const Explanation& find(const std::vector<Explanation>& all, std::string_view name) {
+  for (const Explanation& one : all) {
+    if (one.spec->name == name) return one;
+  }
+  static const Explanation none;
+  ADD_FAILURE() << "no explanation of " << name;
+  return none;
+}
+
+Derived derived_of(const ModelOptions& options) {
+  model::ModelConfig config;
+  config.layers = 2;
+  config.kv_heads = 1;
+  config.head_dim = 64;
+  config.context = 4096;
+  device::CpuFacts cpu;
+  cpu.logical_cpus = 4;
+  cpu.memory_bytes = uint64_t{8} << 30;
+  Derived derived;
+  const model::WeightFacts weights{.bytes = uint64_t{1} << 20, .format = "bf16"};
+  derived.plan = *make_plan(options, config, weights, cpu);
+  derived.model_name = "tiny";
+  return derived;
+}
+
+TEST(Explain, TellsEveryOptionAndWhereItsValueComesFrom) {
+  GivenOptions flags;
+  flags["port"] = flag("8123");
+  const auto settings =
+      settings_of("placement = \"split\"\n[decode]\nkv_cache_memory = \"64M\"\n", std::move(flags));
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  const auto all = explain(*settings, derived_of(settings->options.model));
+  ASSERT_EQ(all.size(), option_table().size());
+  EXPECT_EQ(find(all, "port").value, "8123");
+  EXPECT_EQ(find(all, "port").source, "flag");
+  EXPECT_EQ(find(all, "decode.kv_cache_memory").value, "64M");
+  EXPECT_THAT(find(all, "decode.kv_cache_memory").where, HasSubstr(".toml:3"));
+  EXPECT_EQ(find(all, "threads").value, "4");
+  EXPECT_EQ(find(all, "threads").source, "derived");
+  EXPECT_EQ(find(all, "context_length").value, "4096");
+  EXPECT_EQ(find(all, "prefill.kv_cache_memory").source, "derived");
+  EXPECT_THAT(find(all, "prefill.kv_cache_memory").why, HasSubstr("an eighth"));
+  EXPECT_THAT(find(all, "kv_cache_memory").why, HasSubstr("without effect"));
+  EXPECT_EQ(find(all, "host").source, "default");
+  EXPECT_EQ(find(all, "decode.weights").value, "bf16");
+  EXPECT_EQ(find(all, "decode.weights").why, "bf16 (as stored)");
+  EXPECT_EQ(find(all, "prefill.kv").value, "bf16");
+  EXPECT_EQ(find(all, "served_model_name").value, "tiny");
+}
+
+TEST(Explain, ItsTextIsADeploymentFileThatGivesTheSame) {
+  GivenOptions flags;
+  flags["host"] = flag("a\"b\\c");
+  flags["api_key"] = flag("geheim");
+  flags["admin_key"] = flag("geheimer");
+  flags["disable_prefix_cache"] = flag("true");
+  flags["request_timeout"] = flag("77");
+  const auto settings = settings_of("", std::move(flags));
+  ASSERT_TRUE(settings.ok());
+  Derived derived = derived_of(settings->options.model);
+  derived.problem = "none\n[but one that breaks lines]";
+  const std::string text = explanation_text(explain(*settings, derived), derived);
+  EXPECT_EQ(text.find("geheim"), std::string::npos) << "keys are never shown";
+  const auto again = settings_of(text);
+  ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
+  EXPECT_EQ(again->options.host, "a\"b\\c");
+  EXPECT_FALSE(again->options.model.prefix_cache);
+  EXPECT_EQ(again->options.request_timeout.count(), 77);
+  EXPECT_EQ(again->options.model.threads, 4u);
+  EXPECT_TRUE(again->options.api_keys.empty());
+  const auto plan = derived_of(again->options.model).plan;
+  EXPECT_EQ(plan->cache_bytes, derived.plan->cache_bytes);
+  EXPECT_EQ(plan->context_tokens, derived.plan->context_tokens);
+}
+
+TEST(Explain, JsonCarriesTypesAndHidesKeys) {
+  GivenOptions flags;
+  flags["api_key"] = flag("geheim");
+  const auto settings = settings_of("", std::move(flags));
+  const Derived derived{std::nullopt, "", "no model is named"};
+  const std::string text = explanation_json(explain(*settings, derived), derived);
+  EXPECT_EQ(text.find("geheim"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("\"name\":\"port\",\"value\":30000,\"set\":true"));
+  EXPECT_THAT(text, HasSubstr("\"name\":\"api_key\",\"value\":null,\"set\":true"));
+  EXPECT_THAT(text, HasSubstr("\"name\":\"disable_prefix_cache\",\"value\":false"));
+  EXPECT_THAT(text, HasSubstr("\"problem\":\"no model is named\""));
+}
+
+}  // namespace
+}  // namespace bulkhead::serve
