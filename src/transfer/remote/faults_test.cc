@@ -39,11 +39,11 @@ Fate run_three(HandoffRig& rig) {
     rig.clock.advance(base::Nanoseconds{600'000'000});  // heartbeats are among the steps
     rig.step();
   }
-  rig.receiver->abort(transfer(2));
+  rig.decode.receiver->abort(transfer(2));
   EXPECT_TRUE(rig.settle());
   for (uint64_t n = 0; opened && n < 3; ++n) {
     SCOPED_TRACE(testing::Message() << "transfer " << n);
-    const Outcome& outcome = rig.outcome(transfer(n));
+    const Outcome outcome = rig.outcome(transfer(n));
     EXPECT_TRUE(outcome.prefill.has_value());
     EXPECT_TRUE(outcome.arrived || outcome.decode.has_value());
     EXPECT_EQ(outcome.arrived, outcome.right);
@@ -59,7 +59,7 @@ Fate run_three(HandoffRig& rig) {
 
 void expect_alive(HandoffRig& rig) {
   rig.network.set_plan(nullptr);
-  if (!rig.sender->session().is_open() || !rig.receiver->session().is_open()) rig.connect();
+  if (!rig.prefill.sender->session().is_open() || !rig.decode.receiver->session().is_open()) rig.connect();
   ASSERT_TRUE(rig.open());
   rig.run(transfer(100), 50);
   ASSERT_TRUE(rig.settle());
@@ -139,7 +139,7 @@ TEST(BadNetwork, APartitionIsNoticedByBothSidesAndHealsWithoutARestart) {
   EXPECT_EQ(rig.outcome(transfer(2)).prefill->fault, Fault::kPeerLost);
   EXPECT_EQ(rig.outcome(transfer(2)).decode->fault, Fault::kPeerLost);
   EXPECT_EQ(contract_code(rig.outcome(transfer(2)).decode->fault), "worker_lost");
-  EXPECT_EQ(rig.decode_pages->counts().available, 24);
+  EXPECT_EQ(rig.decode.pages->counts().available, 24);
   expect_alive(rig);
 }
 
@@ -153,14 +153,14 @@ TEST(BadNetwork, AStoppedPeerFindsItsGrantsRevokedWhenItGoesOn) {
     rig.compute(transfer(1));
     rig.step();
     for (int32_t i = 0; i < 100; ++i) {
-      if (prefill_stops) rig.step_decode();
-      if (!prefill_stops) rig.step_prefill();
+      if (prefill_stops) rig.decode.poll();
+      if (!prefill_stops) rig.prefill.poll();
       rig.clock.advance(base::Nanoseconds{100'000'000});
     }
     // The one that runs is free of it already.
-    EXPECT_EQ((prefill_stops ? rig.decode_pages : rig.prefill_pages)->counts().available, 8);
+    EXPECT_EQ((prefill_stops ? rig.decode.pages : rig.prefill.pages)->counts().available, 8);
     ASSERT_TRUE(rig.settle());
-    const Outcome& outcome = rig.outcome(transfer(1));
+    const Outcome outcome = rig.outcome(transfer(1));
     EXPECT_FALSE(outcome.arrived);
     EXPECT_EQ(outcome.prefill->fault, Fault::kPeerLost);
     EXPECT_EQ(outcome.decode->fault, Fault::kPeerLost);
@@ -182,15 +182,15 @@ TEST(BadNetwork, ARecordedSessionReplayedChangesNothing) {
     const uint64_t n = reconnect ? 3 : 2;
     rig.grant(transfer(n), 70);
     rig.open_at_prefill(transfer(n), 70);
-    const auto tags = rig.decode_pages->snapshot().tags;
+    const auto tags = rig.decode.pages->snapshot().tags;
     for (size_t i = 0; i < recorded.size(); ++i) {
       rig.network.inject(recorded[i].direction, recorded[i].bytes);
       rig.step();
     }
-    EXPECT_EQ(rig.decode_pages->snapshot().tags, tags);
-    EXPECT_EQ(rig.receiver->counters().bytes_written,
-              reconnect ? 0 : 5 * rig_layout().page_bytes());
-    const SessionCounters& counters = rig.receiver->session().counters();
+    EXPECT_EQ(rig.decode.pages->snapshot().tags, tags);
+    EXPECT_EQ(rig.decode.receiver->counters().bytes_written,
+              reconnect ? 0 : 5 * test_layout().page_bytes());
+    const SessionCounters& counters = rig.decode.receiver->session().counters();
     EXPECT_GT(counters.replayed + counters.misdirected, 20u);
     rig.compute_all(transfer(n));
     ASSERT_TRUE(rig.settle());

@@ -12,7 +12,7 @@ constexpr base::Nanoseconds kSecond{1'000'000'000};
 TransferId transfer(uint64_t n) { return {17, n}; }
 
 void expect_well(HandoffRig& rig, TransferId id) {
-  const Outcome& outcome = rig.outcome(id);
+  const Outcome outcome = rig.outcome(id);
   EXPECT_TRUE(outcome.arrived);
   EXPECT_TRUE(outcome.right);
   EXPECT_FALSE(outcome.decode.has_value()) << outcome.decode->text;
@@ -21,7 +21,7 @@ void expect_well(HandoffRig& rig, TransferId id) {
 }
 
 void expect_ended(HandoffRig& rig, TransferId id, Fault prefill, Fault decode) {
-  const Outcome& outcome = rig.outcome(id);
+  const Outcome outcome = rig.outcome(id);
   EXPECT_FALSE(outcome.arrived);
   ASSERT_TRUE(outcome.prefill.has_value());
   ASSERT_TRUE(outcome.decode.has_value());
@@ -37,7 +37,7 @@ TEST(Handoff, PromptsOfEveryLengthArriveAsTheyWereComputed) {
     ASSERT_TRUE(rig.settle());
     expect_well(rig, transfer(static_cast<uint64_t>(tokens)));
   }
-  EXPECT_EQ(rig.receiver->counters().duplicate, 0u);
+  EXPECT_EQ(rig.decode.receiver->counters().duplicate, 0u);
   EXPECT_EQ(rig.balance(), "");
 }
 
@@ -46,12 +46,12 @@ TEST(Handoff, PagesOfFinishedChunksArriveWhileTheNextIsComputed) {
   ASSERT_TRUE(rig.open());
   ASSERT_TRUE(rig.grant(transfer(1), 64));
   ASSERT_TRUE(rig.open_at_prefill(transfer(1), 64));
-  const uint64_t page_bytes = rig_layout().page_bytes();
+  const uint64_t page_bytes = test_layout().page_bytes();
   for (uint64_t page = 1; page < 4; ++page) {
     ASSERT_TRUE(rig.compute(transfer(1)));
     rig.step();
     rig.step();
-    EXPECT_EQ(rig.receiver->counters().bytes_written, page * page_bytes);
+    EXPECT_EQ(rig.decode.receiver->counters().bytes_written, page * page_bytes);
   }
   EXPECT_FALSE(rig.outcome(transfer(1)).arrived);
   rig.compute_all(transfer(1));
@@ -93,7 +93,7 @@ TEST(Handoff, AShortPromptDoesNotWaitForALongOne) {
 TEST(Handoff, ThousandsPassThroughSmallPoolsAndAllAreRight) {
   // C084: longer than every ring: pages, remembered grants, sequence numbers.
   HandoffRig rig({.pages = 16});
-  rig.receiver_options.accepted_kept = 8;
+  rig.decode.options.accepted_kept = 8;
   rig.connect();
   ASSERT_TRUE(rig.open());
   for (uint64_t n = 0; n < 2000; ++n) {
@@ -112,11 +112,11 @@ TEST(Handoff, ASlowPeerIsWaitedForWithBoundedMemory) {
     rig.open_at_prefill(transfer(n), 60);
     rig.compute_all(transfer(n));
   }
-  for (int32_t i = 0; i < 1000; ++i) rig.step_prefill();
-  EXPECT_LE(rig.sender->counters().bytes_sent, 8000u);
+  for (int32_t i = 0; i < 1000; ++i) rig.prefill.poll();
+  EXPECT_LE(rig.prefill.sender->counters().bytes_sent, 8000u);
   for (int32_t round = 0; round < 400; ++round) {
-    for (int32_t i = 0; i < 50; ++i) rig.step_prefill();
-    rig.step_decode();
+    for (int32_t i = 0; i < 50; ++i) rig.prefill.poll();
+    rig.decode.poll();
     rig.clock.advance(kSecond / 10);
   }
   for (uint64_t n = 0; n < 3; ++n) expect_well(rig, transfer(n));
@@ -133,8 +133,8 @@ TEST(Handoff, MayBeAbortedByEitherSideAtEveryState) {
       int32_t now = 0;
       const auto act = [&] {
         if (now++ != k) return;
-        if (side != 1) rig.sender->abort(transfer(1), {Fault::kAborted, "client left"});
-        if (side != 0) rig.receiver->abort(transfer(1));
+        if (side != 1) rig.prefill.sender->abort(transfer(1), {Fault::kAborted, "client left"});
+        if (side != 0) rig.decode.receiver->abort(transfer(1));
       };
       act();
       rig.grant(transfer(1), 70);
@@ -146,13 +146,13 @@ TEST(Handoff, MayBeAbortedByEitherSideAtEveryState) {
       while (more || now <= k) {
         more = rig.compute(transfer(1)) || rig.compute(transfer(2));
         act();
-        rig.step_prefill();
+        rig.prefill.poll();
         act();
-        rig.step_decode();
+        rig.decode.poll();
       }
       ASSERT_TRUE(rig.settle());
       expect_well(rig, transfer(2));
-      const Outcome& outcome = rig.outcome(transfer(1));
+      const Outcome outcome = rig.outcome(transfer(1));
       ASSERT_TRUE(outcome.prefill.has_value());
       EXPECT_TRUE(outcome.arrived ? outcome.right : outcome.decode.has_value());
       EXPECT_EQ(rig.balance(), "");
@@ -171,13 +171,13 @@ TEST(Handoff, AnAbortReachesTheOtherSideAtOnceAndNotByATimeout) {
   rig.compute(transfer(1));
   rig.compute(transfer(2));
   rig.step();
-  rig.sender->abort(transfer(1), {Fault::kAborted, "the prompt is too long"});
-  rig.receiver->abort(transfer(2));
+  rig.prefill.sender->abort(transfer(1), {Fault::kAborted, "the prompt is too long"});
+  rig.decode.receiver->abort(transfer(2));
   for (int32_t i = 0; i < 3; ++i) rig.step();
   expect_ended(rig, transfer(1), Fault::kAborted, Fault::kAborted);
   EXPECT_EQ(rig.outcome(transfer(1)).decode->text, "the prompt is too long");
   expect_ended(rig, transfer(2), Fault::kAborted, Fault::kAborted);
-  EXPECT_EQ(rig.receiver->quarantined_pages(), 0);
+  EXPECT_EQ(rig.decode.receiver->quarantined_pages(), 0);
   EXPECT_EQ(rig.balance(), "");
 }
 
@@ -187,10 +187,10 @@ TEST(Handoff, AnEndThatWasToldIsNotChangedByWhatComesLater) {
     HandoffRig rig;
     ASSERT_TRUE(rig.open());
     rig.run(transfer(1), 20);
-    if (abort_first) rig.receiver->abort(transfer(1));
+    if (abort_first) rig.decode.receiver->abort(transfer(1));
     for (int32_t i = 0; i < 4; ++i) rig.step();
-    rig.receiver->abort(transfer(1));
-    rig.sender->abort(transfer(1), {Fault::kAborted, "too late"});
+    rig.decode.receiver->abort(transfer(1));
+    rig.prefill.sender->abort(transfer(1), {Fault::kAborted, "too late"});
     ASSERT_TRUE(rig.settle());
     EXPECT_EQ(rig.balance(), "");
   }
@@ -205,7 +205,7 @@ TEST(Handoff, PrefillThatRefusesAPromptLeavesDecodeNothingToRun) {
     if (granted_first) rig.step();
     rig.open_at_prefill(transfer(1), 40);
     rig.compute(transfer(1));
-    rig.sender->abort(transfer(1), {Fault::kAborted, "refused"});
+    rig.prefill.sender->abort(transfer(1), {Fault::kAborted, "refused"});
     if (!granted_first) rig.grant(transfer(1), 40);
     for (int32_t i = 0; i < 4; ++i) rig.step();
     expect_ended(rig, transfer(1), Fault::kAborted, Fault::kAborted);
@@ -231,7 +231,7 @@ TEST(Handoff, PagesThatNobodyAsksForAreGivenBack) {
   ASSERT_TRUE(rig.open());
   rig.open_at_prefill(transfer(1), 40);
   rig.compute_all(transfer(1));
-  EXPECT_LT(rig.prefill_pages->counts().available, 24);
+  EXPECT_LT(rig.prefill.pages->counts().available, 24);
   ASSERT_TRUE(rig.settle());
   ASSERT_TRUE(rig.outcome(transfer(1)).prefill.has_value());
   EXPECT_EQ(rig.outcome(transfer(1)).prefill->fault, Fault::kNoGrant);
@@ -276,19 +276,19 @@ TEST(Handoff, QuarantineEndsWithTheAnswerAndNotWithTime) {
   rig.network.set_plan([&](int32_t, std::span<const std::byte> frame, uint64_t) {
     return deaf && describe_frame(frame) == "revoke_ack" ? NetFault::kDrop : NetFault::kNone;
   });
-  rig.receiver->abort(transfer(1));
+  rig.decode.receiver->abort(transfer(1));
   for (int32_t i = 0; i < 600; ++i) {
     rig.step();
     rig.clock.advance(kSecond / 10);
   }
-  EXPECT_EQ(rig.receiver->quarantined_pages(), 5);
+  EXPECT_EQ(rig.decode.receiver->quarantined_pages(), 5);
   EXPECT_EQ(rig.outcome(transfer(1)).decode->fault, Fault::kAborted);  // the owner knew at once
   deaf = false;
   for (int32_t i = 0; i < 10; ++i) {
     rig.step();
     rig.clock.advance(kSecond / 10);
   }
-  EXPECT_EQ(rig.receiver->quarantined_pages(), 0);
+  EXPECT_EQ(rig.decode.receiver->quarantined_pages(), 0);
   EXPECT_EQ(rig.balance(), "");
 }
 
@@ -304,10 +304,10 @@ TEST(Handoff, AWriteAfterRevocationIsRefusedAndCounted) {
   rig.open_at_prefill(transfer(1), 70);
   rig.compute(transfer(1));
   rig.step();
-  rig.receiver->abort(transfer(1));
+  rig.decode.receiver->abort(transfer(1));
   for (int32_t i = 0; i < 3; ++i) rig.step();
   late = false;
-  ASSERT_EQ(rig.decode_pages->counts().available, 6);
+  ASSERT_EQ(rig.decode.pages->counts().available, 6);
   rig.run(transfer(2), 80);
   ASSERT_TRUE(rig.settle());
   expect_well(rig, transfer(2));
@@ -315,7 +315,7 @@ TEST(Handoff, AWriteAfterRevocationIsRefusedAndCounted) {
     rig.step();
     rig.clock.advance(kSecond / 10);
   }
-  EXPECT_GT(rig.receiver->counters().late, 0u);
+  EXPECT_GT(rig.decode.receiver->counters().late, 0u);
   EXPECT_EQ(rig.balance(), "");
 }
 
@@ -331,7 +331,7 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
     });
     rig.run(transfer(1), 40);
     ASSERT_TRUE(rig.settle());
-    EXPECT_GT(rig.receiver->counters().resends_asked, 0u);
+    EXPECT_GT(rig.decode.receiver->counters().resends_asked, 0u);
     if (recovers) {
       expect_well(rig, transfer(1));
     } else {
@@ -351,11 +351,11 @@ TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {
   rig.grant(transfer(1), 40);
   rig.open_at_prefill(transfer(1), 40);
   rig.compute_all(transfer(1));
-  EXPECT_EQ(rig.prefill_pages->counts().available, 1);
+  EXPECT_EQ(rig.prefill.pages->counts().available, 1);
   EXPECT_FALSE(rig.open_at_prefill(transfer(2), 40));
   ASSERT_TRUE(rig.settle());
   expect_well(rig, transfer(1));
-  EXPECT_EQ(rig.prefill_pages->counts().available, 4);
+  EXPECT_EQ(rig.prefill.pages->counts().available, 4);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "transfer/remote/commit_record.h"
 #include "transfer/remote/digest.h"
-#include "transfer/remote/testing/handoff_rig.h"
+#include "transfer/remote/testing/sides.h"
 
 namespace bulkhead::transfer::remote {
 namespace {
@@ -18,7 +18,7 @@ constexpr GrantId kGrant = {4, 2};
 class LandingTest : public testing::Test {
  protected:
   LandingTest()
-      : pool(std::move(kv::PagePool::create(rig_layout(), {.pages = 6, .boot_nonce = 9})).value()),
+      : pool(std::move(kv::PagePool::create(test_layout(), {.pages = 6, .boot_nonce = 9})).value()),
         landing(*pool, table(40), kGrant, 40, kChunk),
         payload(kChunk, std::byte{0x11}) {}
 
@@ -33,33 +33,33 @@ class LandingTest : public testing::Test {
     out.page_index = page;
     out.tag = landing.pages()[page].ref.tag;
     out.offset = offset;
-    const size_t left = rig_layout().page_bytes() - offset;
+    const size_t left = test_layout().page_bytes() - offset;
     out.payload = std::span(payload).first(std::min(kChunk, left));
     return out;
   }
   void land_page(uint32_t page) {
-    for (size_t offset = 0; offset < rig_layout().page_bytes(); offset += kChunk) {
+    for (size_t offset = 0; offset < test_layout().page_bytes(); offset += kChunk) {
       EXPECT_EQ(landing.land(chunk(page, offset)), Landed::kWritten);
     }
   }
   std::vector<std::byte> arena() {
     const auto* begin = pool->view().arena;
-    return {begin, begin + 6 * rig_layout().page_bytes()};
+    return {begin, begin + 6 * test_layout().page_bytes()};
   }
   Commit record() {
     Commit out;
     out.transfer = {1, 1};
     out.tokens = 40;
-    out.layout = rig_layout().id();
-    out.page_bytes = rig_layout().page_bytes();
-    out.layer_bytes = layer_manifest(rig_layout());
+    out.layout = test_layout().id();
+    out.page_bytes = test_layout().page_bytes();
+    out.layer_bytes = layer_manifest(test_layout());
     for (size_t i = 0; i < landing.pages().size(); ++i) {
       out.pages.push_back({landing.pages()[i], true, landing.digest(i)});
     }
     return out;
   }
   std::string refusal(const Commit& commit) {
-    const auto bad = check_record(commit, {1, 1}, 40, rig_layout(), landing);
+    const auto bad = check_record(commit, {1, 1}, 40, test_layout(), landing);
     return bad ? bad->text : "";
   }
 
@@ -105,7 +105,7 @@ TEST_F(LandingTest, RandomHeadersWriteOnlyInsideWhatIsGranted) {
   base::Rng rng(3);
   const auto other = table(32);  // somebody else's pages
   const auto before = arena();
-  const size_t bytes = rig_layout().page_bytes();
+  const size_t bytes = test_layout().page_bytes();
   for (int32_t i = 0; i < 200000; ++i) {
     Chunk wild = chunk(static_cast<uint32_t>(rng.below(3)), 0);
     if (rng.below(2) == 0) wild.page_index = static_cast<uint32_t>(rng.bits());
@@ -158,7 +158,7 @@ TEST_F(LandingTest, EveryPartOfAModelsCacheMustBeInTheRecord) {
   Commit bad = record();
   bad.layer_bytes.pop_back();
   EXPECT_EQ(refusal(bad), "the record's layers are not those of a page");
-  kv::PageLayout sparse = rig_layout();
+  kv::PageLayout sparse = test_layout();
   sparse.kv_heads = 1;
   sparse.latent_dim = 16;
   sparse.index_layers = 1;

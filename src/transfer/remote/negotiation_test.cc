@@ -25,7 +25,7 @@ const Skew kSkews[] = {
     {"Layout", [](Hello& h) { h.pool_layout = h.wire_layout = "fp8_e4m3/16x2x2x16"; },
      "page layout: prefill has bf16/16x2x2x16, decode has fp8_e4m3/16x2x2x16"},
     {"PageBytes", [](Hello& h) { h.page_bytes = 1; },
-     fmt::format("bytes of a page: prefill has {}, decode has 1", rig_layout().page_bytes())},
+     fmt::format("bytes of a page: prefill has {}, decode has 1", test_layout().page_bytes())},
     {"ScaleRule", [](Hello& h) { h.scale_rule = "amax448"; },
      "scale rule: prefill has none, decode has amax448"},
     {"ChunkBytes", [](Hello& h) { h.chunk_bytes = 4096; },
@@ -38,11 +38,11 @@ class PairSkew : public testing::TestWithParam<Skew> {};
 
 TEST_P(PairSkew, IsRefusedByBothSidesWithTheSameClearReason) {
   HandoffRig rig;
-  GetParam().change(rig.receiver_options.session.identity);
+  GetParam().change(rig.decode.options.session.identity);
   rig.connect();
   EXPECT_FALSE(rig.open());
   for (int32_t i = 0; i < 5; ++i) rig.step();
-  for (const Session* session : {&rig.sender->session(), &rig.receiver->session()}) {
+  for (const Session* session : {&rig.prefill.sender->session(), &rig.decode.receiver->session()}) {
     ASSERT_TRUE(session->is_closed());
     EXPECT_EQ(to_string(session->why_closed().fault), "pair_refused");
     EXPECT_EQ(session->why_closed().text, GetParam().reason);
@@ -64,13 +64,13 @@ TEST(Negotiation, TwoOfTheSameRoleRefuseEachOther) {
 
 TEST(Negotiation, APeerWithoutTheKeyIsRefused) {
   HandoffRig rig;
-  rig.sender_options.session.peer_key = "guessed";
+  rig.prefill.options.session.peer_key = "guessed";
   rig.connect();
   EXPECT_FALSE(rig.open());
   for (int32_t i = 0; i < 5; ++i) rig.step();
-  EXPECT_EQ(rig.receiver->session().why_closed().text,
+  EXPECT_EQ(rig.decode.receiver->session().why_closed().text,
             "the two sides do not have the same peer key");
-  EXPECT_TRUE(rig.sender->session().is_closed());
+  EXPECT_TRUE(rig.prefill.sender->session().is_closed());
 }
 
 TEST(Negotiation, AProofIsOfOneSpeakerAndOneSession) {
@@ -92,7 +92,7 @@ TEST(Negotiation, NothingButAGreetingPassesBeforeIt) {
                frame);
   rig.network.inject(0, frame);
   EXPECT_TRUE(rig.open());
-  EXPECT_EQ(rig.receiver->session().counters().misdirected, 1u);
+  EXPECT_EQ(rig.decode.receiver->session().counters().misdirected, 1u);
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ void Receiver::hear(const Message& message) {
     quarantine_.erase(ack->grant);
   } else {
     session_.close(Fault::kProtocol,
-                   fmt::format("prefill sent a {}", to_string(type_of(message))));
+                   fmt::format("prefill may not say: {}", to_string(type_of(message))));
   }
 }
 

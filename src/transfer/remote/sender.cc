@@ -126,7 +126,7 @@ void Sender::hear(const Message& message) {
   } else if (const auto* revoke = std::get_if<Revoke>(&message)) {
     hear_revoke(*revoke);
   } else if (!std::holds_alternative<Heartbeat>(message)) {
-    session_.close(Fault::kProtocol, fmt::format("decode sent a {}", to_string(type_of(message))));
+    session_.close(Fault::kProtocol, fmt::format("decode may not say: {}", to_string(type_of(message))));
   }
 }
 

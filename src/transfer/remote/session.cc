@@ -182,7 +182,7 @@ std::optional<Message> Session::take(DecodedFrame decoded) {
   } else if (const auto* ready = std::get_if<Ready>(&message)) {
     hear_ready(*ready);
   } else if (stage_ != Stage::kOpen) {
-    end(Fault::kProtocol, fmt::format("a {} before the greeting", to_string(type_of(message))),
+    end(Fault::kProtocol, fmt::format("before the greeting nobody may say: {}", to_string(type_of(message))),
         true);
   } else if (!std::holds_alternative<Ack>(message)) {
     return std::move(message);

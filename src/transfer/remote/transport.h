@@ -32,8 +32,8 @@ class Connection {
   virtual void post(Frame& frame) = 0;
   // The next frame that has arrived whole, into `frame`; false when there is none.
   virtual bool poll(Frame& frame) = 0;
-  // Everything posted has left this process.
-  virtual bool drained() const = 0;
+  // Everything posted has left this process. Ask until it says so, with progress in between.
+  virtual bool drained() = 0;
   virtual void close() = 0;
 };
 

@@ -109,7 +109,7 @@ class FakeNetwork::End final : public Connection {
     }
     return false;
   }
-  bool drained() const override { return true; }
+  bool drained() override { return true; }
   void close() override { wire_->closed = true; }
 
  private:
