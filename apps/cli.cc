@@ -1,6 +1,9 @@
 #include "cli.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -9,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "commands.h"
 #include "serve/config/option_table.h"
 #include "serve/config/settings.h"
@@ -26,6 +30,21 @@ void add_choice(CLI::App* app, const std::string& name, T& chosen,
   app->add_option_function<std::string>(
          name, [&chosen, choices](const std::string& text) { chosen = choices.at(text); }, help)
       ->check(CLI::IsMember(names));
+}
+
+// CLI11 check: a size such as 512M or 2G; `bytes` receives it.
+CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
+                      const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [&bytes, name](const std::string& text) {
+            const base::Result<uint64_t> parsed = base::parse_bytes(text);
+            if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
+            bytes = *parsed;
+          },
+          help)
+      ->type_name("SIZE");
 }
 
 // What the options of serve/config/option_table.h were given.
@@ -156,6 +175,95 @@ void add_inspect(CLI::App& root, InspectOptions& options) {
       ->type_name("PATH")
       ->check(CLI::ExistingPath);
   app->add_flag("--tensors", options.tensors, "List every tensor with type and shape");
+}
+
+std::string recipe_help() {
+  std::string text = "RECIPE:";
+  for (const model::RecipePreset& preset : model::recipe_presets()) {
+    text += fmt::format("\n  {}: {}", preset.name, preset.meaning);
+  }
+  return text + "\n  or KIND=FORMAT by commas, after a preset or alone";
+}
+
+// One pool's formats; `wish` receives them.
+void add_pool_formats(CLI::App* app, const std::string& pool, serve::PoolWish& wish) {
+  app->add_option("--" + pool + ".weights", wish.weights, "Weights of this pool")
+      ->type_name("RECIPE");
+  app->add_option("--" + pool + ".kv", wish.kv, "Cache of this pool")
+      ->check(CLI::IsMember({"bf16", "fp8_e4m3"}));
+  app->add_option("--" + pool + ".throughput", wish.tokens_per_second,
+                  "Tokens per second that you measured on all its ranks")
+      ->check(CLI::Range(1e-6, 1e12));
+}
+
+// "2.5" or "2.5/GPU-hour".
+double price_of(const std::string& text) {
+  double price = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), price);
+  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  const bool known = unit.empty() || unit == "/GPU-hour" || unit == "/rank-hour";
+  if (error != std::errc() || !known || !(price > 0) || price > 1e9) {
+    throw CLI::ValidationError("--price", "'" + text +
+                                              "' is not a price; write e.g. 2.5 or 2.5/GPU-hour, "
+                                              "of one rank and hour");
+  }
+  return price;
+}
+
+void add_plan_lengths(CLI::App* app, serve::CapacityOptions& capacity) {
+  app->add_option("--context", capacity.context_tokens,
+                  "Tokens of a request's prompt; default: what the model's context leaves")
+      ->check(CLI::Range(int64_t{1}, int64_t{model::kContextMax}));
+  app->add_option("--output", capacity.output_tokens, "Tokens of its answer")
+      ->check(CLI::Range(int64_t{0}, int64_t{model::kContextMax}))
+      ->capture_default_str();
+  app->add_option("--page-size", capacity.page_tokens, "Tokens per cache page")
+      ->check(CLI::IsMember({16, 32, 64, 128}))
+      ->capture_default_str();
+}
+
+void add_plan(CLI::App& root, PlanOptions& options) {
+  serve::CapacityOptions& capacity = options.capacity;
+  CLI::App* app = root.add_subcommand(
+      "plan", "Say what a model needs and holds in two precisions, and what a token costs");
+  app->add_option("model,--model,-m", options.model_path,
+                  "Directory with config.json, with or without weights; config.json; GGUF file")
+      ->required()
+      ->type_name("PATH")
+      ->check(CLI::ExistingPath);
+  add_size(app, "--memory", capacity.memory_bytes,
+           "Memory of one rank; binary multiples: 141GB and 141GiB are the same; default: this "
+           "machine's");
+  app->add_option("--memory-fraction", capacity.memory_share, "Part of it for weights and cache")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  app->add_option("--ranks", capacity.ranks, "Ranks of each pool, that divide the weights")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app->add_option("--weights", options.weights,
+                  "Weights of a pool that does not say; auto: as they are stored. " + recipe_help())
+      ->type_name("RECIPE")
+      ->capture_default_str();
+  capacity.prefill.weights.clear();
+  capacity.decode.weights.clear();
+  add_pool_formats(app, "prefill", capacity.prefill);
+  add_pool_formats(app, "decode", capacity.decode);
+  add_pool_formats(app, "against", capacity.against);
+  add_plan_lengths(app, capacity);
+  app->add_option_function<std::string>(
+         "--price", [&capacity](const std::string& text) { capacity.price = price_of(text); },
+         "Price of one rank for an hour: 2.5 or 2.5/GPU-hour")
+      ->type_name("PRICE");
+  app->add_flag("--json", options.json, "One JSON object instead of the table");
+  app->footer(
+      "`against` is the decode pool in another precision, beside it with ratios; what is not said\n"
+      "of it is as in the prefill pool.\n"
+      "Examples:\n"
+      "  bulkhead plan GLM-5.2/config.json --memory 141GiB --ranks 8 --memory-fraction 0.8 \\\n"
+      "    --prefill.weights fp8 --decode.weights kimi --decode.kv fp8_e4m3 --context 8192\n"
+      "  bulkhead plan Kimi-K2.6/ --memory 141GiB --ranks 8 --decode.kv fp8_e4m3 \\\n"
+      "    --price 2.5/GPU-hour --decode.throughput 2192 --against.throughput 1555\n"
+      "Exit code 1 when a pool does not fit.");
 }
 
 void add_bench_kernels(CLI::App* bench, BenchKernelsOptions& options) {
@@ -352,6 +460,7 @@ int run_command_line(int argc, char** argv) {
   ChatOptions chat_options;
   GenerateOptions generate_options;
   InspectOptions inspect_options;
+  PlanOptions plan_options;
   BenchCommands bench_options;
   DoctorOptions doctor_options;
   add_serve(app, serve_input);
@@ -359,6 +468,7 @@ int run_command_line(int argc, char** argv) {
   add_generate(app, generate_options, generate_input);
   add_config(app, explain_input);
   add_inspect(app, inspect_options);
+  add_plan(app, plan_options);
   const CLI::App* bench = add_bench(app, bench_options);
   add_doctor(app, doctor_options);
 
@@ -372,6 +482,7 @@ int run_command_line(int argc, char** argv) {
   if (app.got_subcommand("generate")) return start_generate(generate_options, generate_input);
   if (app.got_subcommand("config")) return start_explain(explain_input);
   if (app.got_subcommand("inspect")) return run_inspect(inspect_options);
+  if (app.got_subcommand("plan")) return run_plan(plan_options);
   if (app.got_subcommand("doctor")) return run_doctor(doctor_options);
   return run_bench(*bench, bench_options);
 }

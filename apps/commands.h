@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/bench/options.h"
+#include "serve/capacity/capacity_plan.h"
 #include "serve/config/settings.h"
 #include "serve/options.h"
 
@@ -37,6 +38,13 @@ struct InspectOptions {
   bool tensors = false;  // list every tensor
 };
 
+struct PlanOptions {
+  std::string model_path;
+  std::string weights = "auto";     // of the pools that do not say
+  serve::CapacityOptions capacity;  // memory_bytes 0: this machine's
+  bool json = false;
+};
+
 struct BenchKernelsOptions {
   std::string isa;       // empty: every path that runs here
   unsigned threads = 0;  // 0: all logical CPUs
@@ -63,6 +71,7 @@ int run_serve(const serve::ServeOptions& options);
 int run_chat(const ChatOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_inspect(const InspectOptions& options);
+int run_plan(const PlanOptions& options);
 int run_bench_kernels(const BenchKernelsOptions& options);
 int run_bench_serve(const BenchServeOptions& options);
 // Becomes the Python program that compares; returns only when it cannot be started.

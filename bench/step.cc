@@ -2,8 +2,7 @@
 // machine's own peak.
 //
 //     cmake --build --preset release --target bench_step
-//     build/release/bin/bench_step build/bench/mini-K [--isa avx2] [--threads 2]
-//         [--weights int4] [--kv fp8_e4m3] > step.md
+//     build/release/bin/bench_step build/bench/mini-K [--isa avx2] [--threads 2] > step.md
 //
 // Threads: the pool's. Every op of the kernel set is called through a timer; what is left is time
 // between ops (routing, gathering, norms without an op of their own). Operations and bytes are
@@ -11,19 +10,14 @@
 // counted.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/rng.h"
-#include "device/buffer.h"
+#include "bench/steps.h"
 #include "device/cpu.h"
 #include "kernels/bench/peaks.h"
 #include "model/checkpoint.h"
@@ -79,8 +73,7 @@ double product_operations(const kernels::GemmArgs& args) {
          static_cast<double>(args.w.k);
 }
 double weight_bytes(const kernels::GemmArgs& args) {
-  if (args.rows == 0) return 0.0;
-  return static_cast<double>(kernels::packed_bytes(args.w.format, args.w.n, args.w.k));
+  return args.rows > 0 ? 2.0 * static_cast<double>(args.w.n) * static_cast<double>(args.w.k) : 0.0;
 }
 
 void timed_gemm(const kernels::GemmArgs& args, device::ThreadPool& pool) {
@@ -110,11 +103,8 @@ void timed_attention(const kernels::AttentionArgs& args, device::ThreadPool& poo
     }
     tokens += slice.position + slice.tokens;
   }
-  // Exponents of FP8 pages included, by the stride of their heads.
-  const double k_bytes = static_cast<double>(args.kv.k_head_stride) / args.kv.page_tokens;
-  const double v_bytes = static_cast<double>(args.kv.v_head_stride) / args.kv.page_tokens;
-  const double stored = args.kv.latent_dim > 0 ? k_bytes : k_bytes + v_bytes;
-  measure(kAttention, 2.0 * pairs * widths * args.q_heads, tokens * stored * args.kv.kv_heads,
+  const double stored = args.kv.latent_dim > 0 ? args.kv.head_dim : widths;
+  measure(kAttention, 2.0 * pairs * widths * args.q_heads, 2.0 * tokens * stored * args.kv.kv_heads,
           [&] { timed().inner.attention(args, pool); });
 }
 
@@ -161,8 +151,6 @@ struct Options {
   std::string model;
   device::Isa isa = device::Isa::kRef;
   unsigned threads = 2;
-  std::optional<model::WeightRecipe> weights;  // nothing: as stored
-  kv::PageFormat cache = kv::PageFormat::kBf16;
 };
 
 Options read_options(int argc, char** argv, const device::CpuFacts& cpu) {
@@ -175,58 +163,13 @@ Options read_options(int argc, char** argv, const device::CpuFacts& cpu) {
       out.isa = take(device::parse_isa(argv[++i]));
     } else if (word == "--threads" && has_value) {
       out.threads = static_cast<unsigned>(std::strtoul(argv[++i], nullptr, 10));
-    } else if (word == "--weights" && has_value) {
-      out.weights = take(model::parse_recipe(argv[++i]));
-    } else if (word == "--kv" && has_value) {
-      const std::string_view name = argv[++i];
-      const bool fp8 = name == kv::to_string(kv::PageFormat::kFp8E4m3);
-      out.cache = fp8 ? kv::PageFormat::kFp8E4m3 : kv::PageFormat::kBf16;
     } else {
       out.model = word;
     }
   }
   if (out.model.empty()) {
-    std::fprintf(stderr,
-                 "usage: bench_step CHECKPOINT [--isa NAME] [--threads N] [--weights RECIPE] "
-                 "[--kv bf16|fp8_e4m3]\n");
+    std::fprintf(stderr, "usage: bench_step CHECKPOINT [--isa NAME] [--threads N]\n");
     std::exit(2);
-  }
-  return out;
-}
-
-// Sequences with kContext tokens each in a cache of their own pages.
-class Cache {
- public:
-  Cache(const model::ModelFacts& facts, kv::PageFormat format, int32_t sequences)
-      : pages_of_one_((kContext + kPageTokens) / kPageTokens + 1) {
-    view_.layout = facts.cache;
-    view_.layout.format = format;
-    view_.layout.page_tokens = kPageTokens;
-    view_.pages = sequences * pages_of_one_;
-    memory_ = take(
-        device::Buffer::allocate(view_.layout.page_bytes() * static_cast<size_t>(view_.pages)));
-    view_.arena = memory_.data();
-    for (int32_t page = 0; page < view_.pages; ++page) pages_.push_back(page);
-  }
-  const kv::CacheView& view() const { return view_; }
-  std::span<const kv::PageId> pages(int32_t sequence) const {
-    return std::span(pages_).subspan(static_cast<size_t>(sequence * pages_of_one_),
-                                     static_cast<size_t>(pages_of_one_));
-  }
-
- private:
-  int32_t pages_of_one_;
-  device::Buffer memory_;
-  kv::CacheView view_;
-  std::vector<kv::PageId> pages_;
-};
-
-// Tokens of one sequence: random, but the same for everyone.
-std::vector<model::TokenId> tokens_of(int32_t sequence, int32_t count, int32_t vocabulary) {
-  std::vector<model::TokenId> out(static_cast<size_t>(count));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const uint64_t bits = base::random_bits(11, static_cast<uint64_t>(sequence), i);
-    out[i] = static_cast<model::TokenId>(bits % static_cast<uint64_t>(vocabulary));
   }
   return out;
 }
@@ -260,35 +203,23 @@ void print_case(const std::string& title, double seconds, int32_t tokens, const 
   fmt::print("| between ops | {:.2f} | {:.1f} % | | | | |\n", rest * 1e3, 100.0 * rest / seconds);
 }
 
-void run_case(model::Decoder& decoder, kv::PageFormat format, int32_t sequences, int32_t new_tokens,
-              const Peaks& peaks) {
-  const int32_t vocabulary = decoder.facts().vocabulary_size;
+void run_case(model::Decoder& decoder, int32_t sequences, int32_t new_tokens, const Peaks& peaks) {
   const bool decodes = new_tokens == 1;
-  const Cache cache(decoder.facts(), format, sequences);
-  std::vector<std::vector<model::TokenId>> tokens;
-  std::vector<model::SequenceSlice> slices;
-  std::vector<float> logits(static_cast<size_t>(sequences) * static_cast<size_t>(vocabulary));
-  for (int32_t s = 0; s < sequences; ++s) {
-    tokens.push_back(tokens_of(s, kContext + 1, vocabulary));
-    if (decodes) {
-      const model::SequenceSlice prompt = {std::span(tokens.back()).first(kContext), 0,
-                                           cache.pages(s), model::LogitsFor::kNone};
-      decoder.forward({&prompt, 1}, cache.view(), {});
-    }
-  }
-  for (int32_t s = 0; s < sequences; ++s) {
-    const std::span<const model::TokenId> all = tokens[static_cast<size_t>(s)];
-    slices.push_back({decodes ? all.last(1) : all.first(static_cast<size_t>(new_tokens)),
-                      decodes ? kContext : 0, cache.pages(s), model::LogitsFor::kLast});
-  }
-  decoder.forward(slices, cache.view(), logits);
+  kv::PageLayout layout = decoder.facts().cache;
+  layout.page_tokens = kPageTokens;
+  const bench::FilledCache cache =
+      take(bench::FilledCache::create(decoder, layout, sequences, kContext));
+  bench::Step step = decodes ? bench::Step::decode(decoder, cache, sequences)
+                             : bench::Step::prompt(decoder, cache, new_tokens, 0);
+  step.run();
   for (OpTotal& op : timed().totals) op.seconds = op.operations = op.bytes = 0.0;
-  const Clock::time_point start = Clock::now();
-  for (int round = 0; round < kRounds; ++round) decoder.forward(slices, cache.view(), logits);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count() / kRounds;
+  const double seconds = bench::seconds_of([&] {
+                           for (int round = 0; round < kRounds; ++round) step.run();
+                         }) /
+                         kRounds;
   print_case(decodes ? fmt::format("decode, {} at {} tokens of context", sequences, kContext)
                      : fmt::format("prefill, {} tokens", new_tokens),
-             seconds, sequences * new_tokens, peaks);
+             seconds, step.tokens(), peaks);
 }
 
 Peaks measure_peaks(device::Isa isa, device::ThreadPool& pool) {
@@ -313,17 +244,13 @@ int main(int argc, char** argv) {
   const model::Checkpoint checkpoint = take(model::Checkpoint::open(options.model));
   const kernels::KernelSet set = take(kernels::select_kernels(cpu, options.isa));
   const auto decoder =
-      take(model::load_decoder(checkpoint, options.weights, timed_set(set), pool,
+      take(model::load_decoder(checkpoint, timed_set(set), pool,
                                {.rows_max = 512, .logits_rows_max = 64, .slices_max = 64}, {}));
   const Peaks peaks = measure_peaks(options.isa, pool);
-  fmt::print(
-      "## {}, weights {}, cache {}, {}, {} threads\n\nPeaks: {:.0f} GFLOP/s of FMA, {:.1f} GB/s of "
-      "reads.\n",
-      checkpoint.name(), decoder->facts().weight_format, kv::to_string(options.cache),
-      device::to_string(options.isa), options.threads, peaks.operations / 1e9, peaks.bytes / 1e9);
-  run_case(*decoder, options.cache, 1, kContext, peaks);
-  for (const int32_t sequences : {1, 8, 32}) {
-    run_case(*decoder, options.cache, sequences, 1, peaks);
-  }
+  fmt::print("## {}, {}, {} threads\n\nPeaks: {:.0f} GFLOP/s of FMA, {:.1f} GB/s of reads.\n",
+             checkpoint.name(), device::to_string(options.isa), options.threads,
+             peaks.operations / 1e9, peaks.bytes / 1e9);
+  run_case(*decoder, 1, kContext, peaks);
+  for (const int32_t sequences : {1, 8, 32}) run_case(*decoder, sequences, 1, peaks);
   return 0;
 }

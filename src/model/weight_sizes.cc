@@ -63,17 +63,47 @@ bool is_replicated(WeightRole role) {
   return share == "indexer" || share == "router" || share == "norms, biases";
 }
 
+// The bytes of one tensor, `columns` 0 for a vector.
+using BytesOf = StoredBytes (*)(WeightRole role, WeightFormat format, int64_t rows,
+                                int64_t columns);
+
+StoredBytes in_checkpoint(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
+  StoredBytes bytes = stored_bytes(format, rows, std::max<int64_t>(columns, 1));
+  if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
+  return bytes;
+}
+
+uint64_t packed(WeightFormat format, int64_t n, int64_t k) {
+  switch (format) {
+    case WeightFormat::kBf16:
+      break;
+    case WeightFormat::kFp8:
+      return static_cast<uint64_t>(n * k + 4 * n * blocks(k, kFp8Block));
+    case WeightFormat::kInt4:
+      return static_cast<uint64_t>(n * k / 2 + 2 * n * blocks(k, kInt4Group));
+  }
+  return kernels::packed_bytes(n, k);
+}
+
+StoredBytes in_memory(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
+  if (columns == 0 || role == WeightRole::kRouter) {
+    return {static_cast<uint64_t>(4 * rows * std::max<int64_t>(columns, 1)), 0};
+  }
+  if (role == WeightRole::kEmbedding) return stored_bytes(WeightFormat::kBf16, rows, columns);
+  if (role == WeightRole::kKvUp) format = WeightFormat::kBf16;
+  return {packed(format, rows, columns), 0};
+}
+
 class Sum {
  public:
-  explicit Sum(const WeightRecipe& recipe) : recipe_(recipe) {
+  Sum(const WeightRecipe& recipe, BytesOf bytes_of) : recipe_(recipe), bytes_of_(bytes_of) {
     for (size_t i = 0; i < kShares.size(); ++i) shares_[i].name = kShares[i];
   }
 
   void add(std::string_view share, WeightRole role, int64_t rows, int64_t columns) {
     const auto kind = kind_of(role);
     const WeightFormat format = kind ? stored_format(recipe_, *kind, columns) : WeightFormat::kBf16;
-    StoredBytes bytes = stored_bytes(format, rows, std::max<int64_t>(columns, 1));
-    if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
+    const StoredBytes bytes = bytes_of_(role, format, rows, columns);
     WeightShare& sum = *std::ranges::find(shares_, share, &WeightShare::name);
     sum.elements += static_cast<uint64_t>(rows * std::max<int64_t>(columns, 1));
     sum.bytes.codes += bytes.codes;
@@ -91,8 +121,21 @@ class Sum {
 
  private:
   const WeightRecipe& recipe_;
+  BytesOf bytes_of_;
   std::array<WeightShare, kShares.size()> shares_{};
 };
+
+// The tensors of `config`, whose layers from `own_layers` on are for prediction; of a tied pair
+// `tied_absent` is none.
+void add_tensors(const ModelConfig& config, int32_t own_layers, WeightRole tied_absent, Sum& sum) {
+  for (const ExpectedTensor& tensor : expected_tensors(config, CheckpointFormat::kSafetensors)) {
+    if (tensor.role == WeightRole::kRopeFactors) continue;
+    if (tensor.role == tied_absent && config.tie == TieRule::kTied) continue;
+    const bool predicts = tensor.layer >= own_layers;
+    sum.add(predicts ? kPrediction : share_of(tensor.role), tensor.role, tensor.rows,
+            tensor.columns);
+  }
+}
 
 // What a layer for prediction has besides a layer's tensors.
 void add_prediction_extras(const ModelConfig& config, Sum& sum) {
@@ -183,18 +226,18 @@ const WeightShare* WeightSizes::find(std::string_view name) const {
 }
 
 WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
-  Sum sum(recipe);
-  const ModelConfig all = with_prediction_layers(config);
-  for (const ExpectedTensor& tensor : expected_tensors(all, CheckpointFormat::kSafetensors)) {
-    if (tensor.role == WeightRole::kRopeFactors) continue;
-    if (tensor.role == WeightRole::kHead && config.tie == TieRule::kTied) continue;
-    const bool predicts = tensor.layer >= config.layers;
-    sum.add(predicts ? kPrediction : share_of(tensor.role), tensor.role, tensor.rows,
-            tensor.columns);
-  }
+  Sum sum(recipe, in_checkpoint);
+  add_tensors(with_prediction_layers(config), config.layers, WeightRole::kHead, sum);
   for (int32_t layer = 0; layer < config.prediction_layers; ++layer) {
     add_prediction_extras(config, sum);
   }
+  return sum.take();
+}
+
+WeightSizes packed_sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
+  Sum sum(recipe, in_memory);
+  // A tied table is the head's.
+  add_tensors(config, config.layers, WeightRole::kEmbedding, sum);
   return sum.take();
 }
 

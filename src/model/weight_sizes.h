@@ -1,5 +1,5 @@
-// How large a model's weights are in a recipe, kind by kind, as a checkpoint stores them: from its
-// configuration alone.
+// How large a model's weights are in a recipe, kind by kind, as a checkpoint stores them and as a
+// server holds them: from its configuration alone.
 //
 // Threads: pure functions.
 // Invariants: the tensors are those of model_tensors.h. FP8 has an FP32 scale for each block of
@@ -65,5 +65,10 @@ struct WeightSizes {
 // Layers for prediction count, and the copies of embedding and head that families other than GLM-5
 // store with them; other towers do not (a configuration does not say how large they are).
 WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe);
+
+// The same packed in a server's memory (kernels/packed_weights.h): FP8 has a scale for each row and
+// 128 columns, kv_b_proj is BF16, vectors and routers are FP32. Layers for prediction are not held,
+// nor is the little that lies between matrices of one arena.
+WeightSizes packed_sizes_of(const ModelConfig& config, const WeightRecipe& recipe);
 
 }  // namespace bulkhead::model
