@@ -378,6 +378,32 @@ void add_bench_peer(CLI::App* bench, BenchPeerOptions& options) {
   app->final_callback([app, &options] { options.arguments = app->remaining(); });
 }
 
+void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
+  CLI::App* app = bench->add_subcommand(
+      "reproduce", "The published gains of two precisions, measured here side by side");
+  app->add_option("--models", options.models,
+                  "Folder of the random checkpoints mini-K, mini-L and mini-G; where they are not "
+                  "there, what makes them is said")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_option("--isa", options.isa, "Kernel path; default: the strongest there is")
+      ->check(CLI::IsMember({"avx2", "avx512", "amx"}));
+  app->add_option("--threads,-t", options.threads, "Compute threads; default: all")
+      ->check(CLI::Range(1u, 256u));
+  app->add_option("--rounds", options.rounds, "Rounds in turn that a ratio is the median of")
+      ->check(CLI::Range(3, 99))
+      ->capture_default_str();
+  app->add_option("--context", options.context, "Tokens that every decoding request has")
+      ->check(CLI::Range(64, 16384))
+      ->capture_default_str();
+  app->add_flag("--quick", options.quick,
+                "Tiny models (nano, nano-L), a few seconds, and no speed is judged");
+  app->footer(
+      "Exit code 1 when a row falls short of what this kind of machine has to show, 2 when a "
+      "model\n"
+      "is missing. Every ratio is of two things done in turn in one run, on this machine.");
+}
+
 void add_doctor(CLI::App& root, DoctorOptions& options) {
   CLI::App* app = root.add_subcommand("doctor", "Say what this machine offers and what would help");
   app->add_flag("--json", options.json, "One JSON object instead of the lines");
@@ -390,6 +416,7 @@ struct BenchCommands {
   BenchKernelsOptions kernels;
   BenchServeOptions serve;
   BenchPeerOptions peer;
+  ReproduceOptions reproduce;
 };
 
 CLI::App* add_bench(CLI::App& root, BenchCommands& options) {
@@ -398,12 +425,14 @@ CLI::App* add_bench(CLI::App& root, BenchCommands& options) {
   add_bench_kernels(bench, options.kernels);
   add_bench_serve(bench, options.serve);
   add_bench_peer(bench, options.peer);
+  add_bench_reproduce(bench, options.reproduce);
   return bench;
 }
 
 int run_bench(const CLI::App& bench, const BenchCommands& options) {
   if (bench.got_subcommand("serve")) return run_bench_serve(options.serve);
   if (bench.got_subcommand("peer")) return run_bench_peer(options.peer);
+  if (bench.got_subcommand("reproduce")) return run_bench_reproduce(options.reproduce);
   return run_bench_kernels(options.kernels);
 }
 

@@ -78,6 +78,7 @@ int run_bench_serve(const BenchServeOptions& options);
 int run_bench_peer(const BenchPeerOptions& options);
 // Exit code 0 whatever there is to tell.
 int run_config_explain(const ConfigExplainOptions& options);
+int run_bench_reproduce(const ReproduceOptions& options);
 int run_doctor(const DoctorOptions& options);
 
 }  // namespace bulkhead::apps

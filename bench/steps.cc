@@ -89,17 +89,17 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Paired time_in_turn(int rounds, const std::function<void()>& a, const std::function<void()>& b) {
-  Paired out;
-  out.a.reserve(static_cast<size_t>(rounds));
-  out.b.reserve(static_cast<size_t>(rounds));
+std::vector<std::vector<double>> time_in_turn(int rounds,
+                                              const std::vector<std::function<void()>>& things) {
+  for (const auto& thing : things) thing();  // first touches are nobody's time
+  const auto count = static_cast<int>(things.size());
+  std::vector<std::vector<double>> out(things.size());
   for (int round = 0; round < rounds; ++round) {
-    if (round % 2 == 0) {
-      out.a.push_back(seconds_of(a));
-      out.b.push_back(seconds_of(b));
-    } else {
-      out.b.push_back(seconds_of(b));
-      out.a.push_back(seconds_of(a));
+    for (int i = 0; i < count; ++i) {
+      // There and back, and from another one next time.
+      const int turn = round % 2 == 0 ? i : count - 1 - i;
+      const auto thing = static_cast<size_t>((turn + round / 2) % count);
+      out[thing].push_back(seconds_of(things[thing]));
     }
   }
   return out;

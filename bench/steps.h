@@ -1,5 +1,5 @@
 // Forward passes for measuring: sequences whose cache is full already, decode steps and prompts
-// over them, and two things timed in turn.
+// over them, and things timed in turn.
 //
 // Threads: the caller's; a decoder brings its own pool.
 // Invariants: every sequence has pages of its own, so that a step reads as many bytes as it would
@@ -75,11 +75,8 @@ class Step {
 
 double seconds_of(const std::function<void()>& work);
 
-// Seconds of two things done in turn, one entry a round; who goes first changes every round.
-struct Paired {
-  std::vector<double> a;
-  std::vector<double> b;
-};
-Paired time_in_turn(int rounds, const std::function<void()>& a, const std::function<void()>& b);
+// Seconds of things done in turn, [thing][round]; who goes first changes every round.
+std::vector<std::vector<double>> time_in_turn(int rounds,
+                                              const std::vector<std::function<void()>>& things);
 
 }  // namespace bulkhead::bench

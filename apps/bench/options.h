@@ -1,4 +1,5 @@
-// What `bulkhead bench serve` is asked to do; filled by cli.cc, ranges checked there.
+// What `bulkhead bench serve` and `bulkhead bench reproduce` are asked to do; filled by cli.cc,
+// ranges checked there.
 //
 // Threads: plain values.
 #pragma once
@@ -37,6 +38,15 @@ struct BenchServeOptions {
   std::string goodput;  // "ttft:MS,tpot:MS,e2e:MS"
   std::string output;   // JSON file
   bool tolerate_errors = false;
+};
+
+struct ReproduceOptions {
+  std::string models = "build/bench";  // folder of the checkpoints that tools/checkpoints makes
+  std::string isa;                     // empty: the strongest
+  unsigned threads = 0;                // 0: all
+  int rounds = 9;                      // of everything that is timed in turn
+  int32_t context = 1024;              // tokens of a request's context
+  bool quick = false;                  // tiny models, and no speed is judged
 };
 
 }  // namespace bulkhead::apps

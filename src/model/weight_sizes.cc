@@ -73,25 +73,13 @@ StoredBytes in_checkpoint(WeightRole role, WeightFormat format, int64_t rows, in
   return bytes;
 }
 
-uint64_t packed(WeightFormat format, int64_t n, int64_t k) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      break;
-    case WeightFormat::kFp8:
-      return static_cast<uint64_t>(n * k + 4 * n * blocks(k, kFp8Block));
-    case WeightFormat::kInt4:
-      return static_cast<uint64_t>(n * k / 2 + 2 * n * blocks(k, kInt4Group));
-  }
-  return kernels::packed_bytes(n, k);
-}
-
 StoredBytes in_memory(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
   if (columns == 0 || role == WeightRole::kRouter) {
     return {static_cast<uint64_t>(4 * rows * std::max<int64_t>(columns, 1)), 0};
   }
   if (role == WeightRole::kEmbedding) return stored_bytes(WeightFormat::kBf16, rows, columns);
   if (role == WeightRole::kKvUp) format = WeightFormat::kBf16;
-  return {packed(format, rows, columns), 0};
+  return {kernels::packed_bytes(format, rows, columns), 0};
 }
 
 class Sum {

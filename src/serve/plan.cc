@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/units.h"
+#include "serve/capacity/capacity.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -14,9 +15,6 @@ using base::format_bytes;
 
 // The cache is touched at start, so its default stays where that costs well under a second.
 constexpr uint64_t kCacheBytesDefaultMax = 2ull << 30;
-// Part of memory that weights and cache together may take; the rest is for the system, step buffers
-// and the page cache of the checkpoint.
-constexpr double kMemoryShare = 0.85;
 
 constexpr const char* kCacheOption = "--kv-cache-memory";
 constexpr const char* kPrefillCacheOption = "--prefill.kv-cache-memory";
@@ -101,13 +99,15 @@ base::Status choose_cache(const CacheWish& wish, PoolPlan& pool) {
                     wish.option, format_bytes(bytes), format_bytes(wish.room)),
         wish.option};
   }
-  const uint64_t page_bytes = pool.layout.page_bytes();
   // Token counts are 32-bit throughout; nobody's cache is near that today.
   const uint64_t pages_max = static_cast<uint64_t>(std::numeric_limits<int32_t>::max()) /
                              static_cast<uint64_t>(pool.layout.page_tokens);
-  pool.pages = static_cast<int32_t>(std::min(bytes / page_bytes, pages_max));
-  pool.cache_tokens = pool.pages * pool.layout.page_tokens;
-  pool.cache_bytes = static_cast<uint64_t>(pool.pages) * page_bytes;
+  const uint64_t page_bytes = pool.layout.page_bytes();
+  const CacheRoom room =
+      cache_room(pool.layout, std::min(bytes / page_bytes, pages_max) * page_bytes);
+  pool.pages = static_cast<int32_t>(room.pages);
+  pool.cache_tokens = static_cast<int32_t>(room.tokens);
+  pool.cache_bytes = room.bytes;
   return {};
 }
 

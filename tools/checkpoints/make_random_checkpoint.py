@@ -5,10 +5,10 @@
     make_random_checkpoint.py mini-G build/models/mini-G-fp8 --format fp8
     make_random_checkpoint.py path/to/config.json build/models/x --format int4 --seed 7
 
-The first argument is a preset (nano, mini-K, mini-G) or a config.json. Formats: bf16; fp8 (e4m3,
-128 x 128 blocks, `weight_scale_inv`), every linear layer but router and indexer weights; int4
-(compressed-tensors pack-quantized, groups of 32), the routed experts, or every linear layer of a
-model without experts. The same seed gives the same weights before quantisation in every format.
+The first argument is a preset (presets.py: nano, mini-K, mini-L, mini-G, ...) or a config.json.
+Formats: bf16; fp8 (e4m3, 128 x 128 blocks, `weight_scale_inv`), every linear layer but router and
+indexer weights; int4 (compressed-tensors pack-quantized, groups of 32), the routed experts, or
+every linear layer of a model without experts. The same seed gives the same weights before quantisation in every format.
 
 A byte-level vocabulary of the configuration's size is written beside the weights, so that the
 server can be asked in text; below 259 tokens there is none, and such a checkpoint only loads.

@@ -22,11 +22,18 @@ _GLM = {
     "index_topk_freq": 4, "index_skip_topk_offset": 3, "index_topk_pattern": None}
 
 
+_LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16",
+    "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False,
+    "rms_norm_eps": 1e-5, "max_position_embeddings": 131072, "rope_theta": 500000.0,
+    "rope_scaling": None}
+
+
 def _of(base, vocabulary, **sizes):
     # The last three ids are the special tokens of vocabulary.py.
     ids = {"bos_token_id": vocabulary - 3, "eos_token_id": vocabulary - 1, "pad_token_id": None}
-    return {**base, "vocab_size": vocabulary, **ids, **sizes,
-            "num_key_value_heads": sizes["num_attention_heads"]}
+    return {**base, "vocab_size": vocabulary, **ids,
+            "num_key_value_heads": sizes["num_attention_heads"], **sizes}
 
 
 PRESETS = {
@@ -46,6 +53,11 @@ PRESETS = {
                   qk_nope_head_dim=32, qk_rope_head_dim=64, v_head_dim=32, q_lora_rank=512,
                   kv_lora_rank=512, intermediate_size=4096, moe_intermediate_size=512,
                   n_routed_experts=64, num_experts_per_tok=4),
+    # Grouped queries over narrow layers: most of what a step reads at 1 k tokens is cache.
+    "nano-L": _of(_LLAMA, 1024, hidden_size=256, num_hidden_layers=4, num_attention_heads=8,
+                  num_key_value_heads=2, head_dim=32, intermediate_size=512),
+    "mini-L": _of(_LLAMA, 8192, hidden_size=1024, num_hidden_layers=12, num_attention_heads=32,
+                  num_key_value_heads=8, head_dim=64, intermediate_size=1024),
     # 3.3 billion parameters, 0.68 active, with an indexer in every fourth layer.
     "mini-G": _of(_GLM, 32768, hidden_size=1536, num_hidden_layers=16, num_attention_heads=64,
                   qk_nope_head_dim=64, qk_rope_head_dim=64, v_head_dim=64, q_lora_rank=768,

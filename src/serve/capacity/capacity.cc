@@ -68,18 +68,4 @@ double cost_per_million(double price_per_rank_hour, int32_t ranks, double tokens
   return price_per_rank_hour * ranks / 3600.0 / tokens_per_second * 1e6;
 }
 
-std::string token_text(const kv::PageLayout& layout) {
-  if (layout.latent_dim == 0) {
-    return fmt::format("{} layers x {} kv heads x {} values x 2 x 2 bytes", layout.layers,
-                       layout.kv_heads, layout.head_dim);
-  }
-  std::string text =
-      fmt::format("{} layers x {} latent values x 2 bytes", layout.layers, layout.head_dim);
-  if (layout.index_layers > 0) {
-    text += fmt::format(" + {} layers x {} index values x 2 bytes", layout.index_layers,
-                        layout.index_dim);
-  }
-  return text;
-}
-
 }  // namespace bulkhead::serve

@@ -46,7 +46,4 @@ std::string sharing_text(const kv::PageLayout& layout, int32_t ranks);
 // Price of a million tokens on `ranks` ranks that write `tokens_per_second` together.
 double cost_per_million(double price_per_rank_hour, int32_t ranks, double tokens_per_second);
 
-// What a token's bytes are made of: "61 layers x 576 latent values x 2 bytes".
-std::string token_text(const kv::PageLayout& layout);
-
 }  // namespace bulkhead::serve

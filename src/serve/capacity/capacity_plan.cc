@@ -29,7 +29,7 @@ base::Result<model::WeightRecipe> recipe_of(const std::string& option, const std
 
 base::Result<kv::PageFormat> format_of(const std::string& option, const std::string& text) {
   std::string known;
-  for (const kv::PageFormat format : {kv::PageFormat::kBf16}) {
+  for (const kv::PageFormat format : {kv::PageFormat::kBf16, kv::PageFormat::kFp8E4m3}) {
     if (kv::to_string(format) == text) return format;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", kv::to_string(format));
   }
@@ -115,8 +115,7 @@ base::Result<PoolCapacity> plan_pool(const std::string& name, const PoolWish& wi
   pool.weights = weights_of(model, recipe);
   pool.checkpoint_on_rank = pool.weights.checkpoint_bytes / static_cast<uint64_t>(options.ranks);
   pool.weights_on_rank = pool.weights.packed.serving_bytes(options.ranks);
-  kv::PageLayout layout = model::cache_layout(model.config, options.page_tokens);
-  layout.format = format;
+  const kv::PageLayout layout = model::cache_layout(model.config, options.page_tokens, format);
   pool.layout = layout_on_rank(layout, options.ranks);
   pool.sharing = sharing_text(layout, options.ranks);
   fit(model, options, layout, pool);

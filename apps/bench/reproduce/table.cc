@@ -1,0 +1,95 @@
+#include "apps/bench/reproduce/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace bulkhead::apps {
+namespace {
+
+const char* text_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kHolds:
+      return "holds";
+    case Verdict::kFallsShort:
+      return "**falls short**";
+    case Verdict::kReported:
+      return "reported";
+  }
+  return "";
+}
+
+}  // namespace
+
+Row ratio_row(std::string published, std::string measured, const kernels::Spread& ratio,
+              std::optional<double> bound, std::string note) {
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result = fmt::format("{:.2f}x [{:.2f}..{:.2f}]", ratio.median, ratio.p10, ratio.p90);
+  row.note = std::move(note);
+  if (!bound) return row;
+  row.needed = fmt::format(">= {:.2f}x", *bound);
+  row.verdict = ratio.median >= *bound ? Verdict::kHolds : Verdict::kFallsShort;
+  return row;
+}
+
+Row fact_row(std::string published, std::string measured, bool holds, std::string result,
+             std::string needed) {
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result = std::move(result);
+  row.needed = std::move(needed);
+  row.verdict = holds ? Verdict::kHolds : Verdict::kFallsShort;
+  return row;
+}
+
+Bounds bounds_of(device::Isa isa) {
+  Bounds bounds;
+  if (isa == device::Isa::kAmx) {
+    bounds.machine = "matrix units (AMX)";
+    bounds.latent_peak = 1.41;
+    bounds.int4_decode[0] = 1.55;
+    bounds.int4_decode[1] = 1.21;
+    bounds.int4_decode[2] = 1.16;
+    return bounds;
+  }
+  bounds.machine = "vector units alone";
+  bounds.grouped_peak = 1.15;
+  bounds.int4_decode[0] = 1.3;
+  bounds.int4_decode[1] = 1.0;
+  bounds.int4_decode[2] = 0.97;
+  bounds.int8_decode[0] = 1.5;
+  bounds.int8_decode[1] = 1.3;
+  bounds.int8_decode[2] = 1.3;
+  // At 1 k tokens, attention over 64 heads is most of a step here, and hides the weights.
+  bounds.weights_context = 256;
+  return bounds;
+}
+
+kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
+  BH_CHECK(a.size() == b.size() && !a.empty(), "pairs to compare");
+  std::vector<double> ratios(a.size());
+  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
+  return kernels::spread_of(ratios);
+}
+
+void print_rows(const std::vector<Row>& rows, std::ostream& out) {
+  out << "| published | measured here | result | needed here | verdict |\n|---|---|---|---|---|\n";
+  for (const Row& row : rows) {
+    out << fmt::format("| {} | {} | {} | {} | {}{}{} |\n", row.published, row.measured, row.result,
+                       row.needed.empty() ? "-" : row.needed, text_of(row.verdict),
+                       row.note.empty() ? "" : ": ", row.note);
+  }
+}
+
+bool all_hold(const std::vector<Row>& rows) {
+  return std::ranges::none_of(rows,
+                              [](const Row& row) { return row.verdict == Verdict::kFallsShort; });
+}
+
+}  // namespace bulkhead::apps

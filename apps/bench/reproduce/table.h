@@ -1,0 +1,63 @@
+// The table that `bulkhead bench reproduce` prints: a published figure, ours beside it, what ours
+// has to be on this kind of machine, and the verdict.
+//
+// Threads: plain values.
+// Invariants: a verdict follows from the median of a row's ratio and its bound alone; a row that
+// could not be measured says why and never passes.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "device/cpu.h"
+#include "kernels/bench/peaks.h"
+
+namespace bulkhead::apps {
+
+enum class Verdict {
+  kHolds,
+  kFallsShort,
+  kReported,  // there is no bound on this kind of machine
+};
+
+struct Row {
+  std::string published;
+  std::string measured;  // what was, on which shape
+  std::string result;
+  std::string needed;  // empty: nothing
+  Verdict verdict = Verdict::kReported;
+  std::string note;  // what explains it
+};
+
+// A ratio that has to reach `bound`, where there is one.
+Row ratio_row(std::string published, std::string measured, const kernels::Spread& ratio,
+              std::optional<double> bound, std::string note = {});
+// A statement that is true or not.
+Row fact_row(std::string published, std::string measured, bool holds, std::string result,
+             std::string needed);
+
+// What ratios have to be on a kind of machine. Matrix units make it one kind; without them
+// arithmetic is scarce and memory is not, and some published gains have no room.
+struct Bounds {
+  std::string machine;
+  double resident_tokens = 1.98;
+  double equal_concurrency = 0.95;
+  std::optional<double> latent_peak;   // of FP8 cache over BF16, 64 heads a latent
+  std::optional<double> grouped_peak;  // the same on the grouped-query shape
+  double int4_decode[3] = {0, 0, 0};   // over FP8 at 1, 8, 64
+  std::optional<double> int8_decode[3];
+  double fp8_prefill = 0.9;  // of BF16's speed
+  double hybrid = 0.95;
+  int32_t weights_context = 1024;  // tokens at which weight formats are compared
+};
+Bounds bounds_of(device::Isa isa);
+
+// Ratio of two things timed in turn, `a` over `b`, round by round.
+kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>& b);
+
+void print_rows(const std::vector<Row>& rows, std::ostream& out);
+bool all_hold(const std::vector<Row>& rows);
+
+}  // namespace bulkhead::apps

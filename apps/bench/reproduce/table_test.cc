@@ -1,0 +1,51 @@
+#include "apps/bench/reproduce/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace bulkhead::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ReproduceTable, ARatioHoldsFromItsBoundOnAndWithoutOneIsReported) {
+  const kernels::Spread ratio = {.median = 1.3, .p10 = 1.2, .p90 = 1.4};
+  EXPECT_EQ(ratio_row("+55 %", "decode", ratio, 1.3).verdict, Verdict::kHolds);
+  EXPECT_EQ(ratio_row("+55 %", "decode", ratio, 1.31).verdict, Verdict::kFallsShort);
+  EXPECT_EQ(ratio_row("+55 %", "decode", ratio, std::nullopt).verdict, Verdict::kReported);
+  EXPECT_EQ(ratio_row("+55 %", "decode", ratio, 1.3).result, "1.30x [1.20..1.40]");
+}
+
+TEST(ReproduceTable, OneRowThatFallsShortSpoilsTheRun) {
+  std::vector<Row> rows = {fact_row("a", "b", true, "yes", "yes"), Row{}};
+  EXPECT_TRUE(all_hold(rows)) << "a reported row is no failure";
+  rows.push_back(fact_row("a", "b", false, "no", "yes"));
+  EXPECT_FALSE(all_hold(rows));
+  std::ostringstream out;
+  print_rows(rows, out);
+  EXPECT_THAT(out.str(), HasSubstr("| a | b | no | yes | **falls short** |"));
+}
+
+TEST(ReproduceTable, RatiosAreOfPairsRoundByRound) {
+  // The machine was half as fast in the second round; the pairs do not see it.
+  const kernels::Spread ratio = ratio_of({2.0, 4.0, 2.0}, {1.0, 2.0, 1.0});
+  EXPECT_DOUBLE_EQ(ratio.median, 2.0);
+  EXPECT_DOUBLE_EQ(ratio.p90, 2.0);
+}
+
+TEST(ReproduceTable, BoundsAreThoseOfTheKindOfMachine) {
+  const Bounds tiles = bounds_of(device::Isa::kAmx);
+  EXPECT_EQ(tiles.latent_peak, 1.41);
+  EXPECT_DOUBLE_EQ(tiles.int4_decode[0], 1.55);
+  EXPECT_EQ(tiles.weights_context, 1024);
+  for (const device::Isa isa : {device::Isa::kAvx2, device::Isa::kAvx512}) {
+    EXPECT_FALSE(bounds_of(isa).latent_peak.has_value()) << "bound by arithmetic there";
+    EXPECT_EQ(bounds_of(isa).grouped_peak, 1.15);
+    EXPECT_DOUBLE_EQ(bounds_of(isa).int4_decode[2], 0.97);
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::apps

@@ -1,0 +1,80 @@
+// What every part of `bulkhead bench reproduce` measures with: the machine, its kernels and peaks,
+// and models in the formats asked for.
+//
+// Threads: the caller's; decoders run on the one pool. Invariant: every decoder of a run counts its
+// operations and bytes (bench/op_timer.h), so that a rate has its bound beside it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "apps/bench/options.h"
+#include "apps/bench/reproduce/table.h"
+#include "base/result.h"
+#include "bench/op_timer.h"
+#include "device/thread_pool.h"
+#include "kernels/kernel_set.h"
+#include "model/checkpoint.h"
+#include "model/decoder.h"
+
+namespace bulkhead::apps {
+
+// The models of a run, by their presets' names (tools/checkpoints).
+struct ReproduceModels {
+  std::string latent;   // for what is said of caches
+  std::string grouped;  // the shape whose attention is bound by memory
+  std::string weights;  // for what is said of weights
+};
+ReproduceModels models_of(const ReproduceOptions& options);
+
+class Workbench {
+ public:
+  // `log` hears what is being done.
+  static base::Result<std::unique_ptr<Workbench>> make(const ReproduceOptions& options,
+                                                       std::ostream& log);
+
+  const ReproduceOptions& options() const { return options_; }
+  const device::CpuFacts& cpu() const { return cpu_; }
+  device::Isa isa() const { return kernels_.isa; }
+  const kernels::KernelSet& kernels() const { return kernels_; }
+  const Bounds& bounds() const { return bounds_; }
+  const bench::Peaks& peaks() const { return peaks_; }
+  device::ThreadPool& threads() { return threads_; }
+  int rounds() const { return options_.rounds; }
+  // The bound of a speed; nothing in a quick run, which judges none.
+  std::optional<double> speed_bound(std::optional<double> bound) const {
+    return options_.quick ? std::nullopt : bound;
+  }
+  // Tokens of context for what is said of caches.
+  int32_t context() const { return options_.context; }
+
+  void say(const std::string& what) { log_ << what << std::endl; }
+  std::filesystem::path model_path(const std::string& name) const;
+  base::Result<std::unique_ptr<model::Decoder>> load(const std::string& model,
+                                                     const std::string& recipe);
+
+ private:
+  Workbench(const ReproduceOptions& options, device::CpuFacts cpu, kernels::KernelSet kernels,
+            std::ostream& log);
+
+  ReproduceOptions options_;
+  device::CpuFacts cpu_;
+  kernels::KernelSet kernels_;
+  Bounds bounds_;
+  device::ThreadPool threads_;
+  bench::Peaks peaks_;
+  std::ostream& log_;
+};
+
+// The parts of the table.
+base::Result<std::vector<Row>> cache_rows(Workbench& bench);
+base::Result<std::vector<Row>> weight_rows(Workbench& bench);
+base::Result<std::vector<Row>> deployment_rows(Workbench& bench);
+
+// Everything; the table goes to `out`. False: a row falls short.
+base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out, std::ostream& log);
+
+}  // namespace bulkhead::apps

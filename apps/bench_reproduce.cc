@@ -1,0 +1,15 @@
+#include <iostream>
+
+#include "apps/bench/reproduce/workbench.h"
+#include "commands.h"
+
+namespace bulkhead::apps {
+
+int run_bench_reproduce(const ReproduceOptions& options) {
+  const base::Result<bool> holds = reproduce(options, std::cout, std::cerr);
+  if (holds.ok()) return *holds ? 0 : 1;
+  std::cerr << "error: " << holds.error().message << '\n';
+  return holds.error().code == base::ErrorCode::kInvalidArgument ? 2 : 1;
+}
+
+}  // namespace bulkhead::apps

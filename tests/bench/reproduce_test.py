@@ -1,0 +1,61 @@
+"""`bulkhead bench reproduce --quick` on tiny models: every row is there and what is not about speed
+holds; models that are not there are named with what makes them.
+
+    reproduce_test.py path/to/bulkhead
+"""
+
+import contextlib
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "checkpoints"))
+import make_random_checkpoint as make  # noqa: E402
+import presets  # noqa: E402
+import shapes  # noqa: E402
+
+BULKHEAD = pathlib.Path()
+
+
+def reproduce(*arguments):
+    return subprocess.run([BULKHEAD, "bench", "reproduce", *arguments], capture_output=True,
+                          text=True, timeout=300, check=False)
+
+
+class Reproduce(unittest.TestCase):
+    def test_missing_models_are_named_with_what_makes_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = reproduce("--models", folder)
+        self.assertEqual(run.returncode, 2)
+        for name in ("mini-K", "mini-L", "mini-G"):
+            self.assertIn(f"make_random_checkpoint.py {name} {folder}/{name}", run.stderr)
+
+    def test_a_quick_run_prints_every_row_and_judges_no_speed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nano", "nano-L"):
+                config = presets.PRESETS[name]
+                experts = config["model_type"] not in shapes.DENSE
+                with contextlib.redirect_stdout(io.StringIO()):
+                    make.write_checkpoint(config, make.Store("bf16", experts), 1,
+                                          pathlib.Path(folder) / name)
+            run = reproduce("--quick", "--models", folder)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        rows = [line.split(" | ") for line in run.stdout.splitlines() if line.startswith("| ")][1:]
+        published = [row[0] for row in rows]
+        for text in ("resident tokens", "33rd request", "64 requests", "INT4 decode +55 %",
+                     "INT4 decode +21 %", "INT4 decode +16 %", "INT4 prefill", "FP8 prefill",
+                     "FP8 peak", "equal concurrency", "hybrid", "with decode of INT4"):
+            self.assertTrue(any(text in one for one in published), text + "\n" + run.stdout)
+        for row in rows:
+            judged = row[0].removeprefix("| ") in (
+                "2.0x resident tokens", "BF16 cannot admit the 33rd request",
+                "FP8 reaches 64 requests")
+            self.assertTrue(row[4].startswith("holds" if judged else "reported"), row)
+
+
+if __name__ == "__main__":
+    BULKHEAD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
