@@ -97,11 +97,16 @@ void print_files(const model::CheckpointSummary& facts) {
 
 void print_memory(const model::Checkpoint& checkpoint) {
   const model::ModelConfig& config = checkpoint.config();
-  const base::Result<uint64_t> weights = model::weight_bytes(checkpoint);
-  row("weights here", weights.ok() ? format_bytes(*weights) + " as packed BF16"
-                                   : "cannot be loaded: " + weights.error().message);
-  const kv::PageLayout layout = model::cache_layout(config, kv::PageLayout{}.page_tokens);
-  row("cache per token", format_bytes(layout.token_bytes()) + " in BF16");
+  const auto weights = model::weight_facts(checkpoint, std::nullopt);
+  row("weights here",
+      weights.ok() ? fmt::format("{} packed ({})", format_bytes(weights->bytes), weights->format)
+                   : "cannot be loaded: " + weights.error().message);
+  const auto token = [&](kv::PageFormat format) {
+    return format_bytes(
+        model::cache_layout(config, kv::PageLayout{}.page_tokens, format).token_bytes());
+  };
+  row("cache per token", fmt::format("{} in BF16, {} in FP8", token(kv::PageFormat::kBf16),
+                                     token(kv::PageFormat::kFp8E4m3)));
 }
 
 void print_tensors(const model::Checkpoint& checkpoint) {

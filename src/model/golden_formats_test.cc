@@ -50,7 +50,8 @@ TEST_P(GoldenFormatLogits, StayNearTheReference) {
       // The slow paths compute what the fast ones do, by their own tests.
       const bool slow = path.tiles || path.kernels.isa == device::Isa::kRef;
       if (slow && GetParam() != "glm4_moe") continue;
-      SCOPED_TRACE(fmt::format("{} {} {}", path.name, formats.recipe, to_string(formats.cache)));
+      SCOPED_TRACE(
+          fmt::format("{} {} {}", path.name, formats.recipe, kv::to_string(formats.cache)));
       const testing::LoadedModel model =
           testing::load_model(directory, path, kLimits, 1, *parse_recipe(formats.recipe));
       ASSERT_NE(model.decoder, nullptr);
@@ -66,7 +67,7 @@ TEST_P(GoldenFormatLogits, StayNearTheReference) {
       std::ranges::sort(distances);
       const float middle = distances[distances.size() / 2];
       fmt::print("{} {}: weights {}, cache {}: {:.3f} of a row in the middle, {:.3f} at most\n",
-                 GetParam(), path.name, formats.recipe, to_string(formats.cache), middle,
+                 GetParam(), path.name, formats.recipe, kv::to_string(formats.cache), middle,
                  distances.back());
       // With four positions to choose among, an indexer's other choices change rows at will.
       if (model.decoder->facts().cache.index_layers > 0) continue;

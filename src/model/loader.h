@@ -42,7 +42,7 @@ struct WeightFacts {
   uint32_t carried = 0;
   // ... quantised from values that were quantised before, as `type_text` says of the first one.
   uint32_t requantised = 0;
-  std::string requantised_from;
+  std::string requantised_from = {};
 };
 
 // Without loading them.
