@@ -8,9 +8,20 @@
 // Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
 // |a[k] w[k]| for rounding the activations.
 //
+// INT4 weights (vector paths): within a scale group of 32 k the sum of a[k] * q[k] is such a chain
+// from 0, and c = fma(sum, scale, c) follows, groups ascending; |error| <= (33 + k / 32) * 2^-24 *
+// sum |a[k] w[k]|. AMX multiplies BF16 of q * scale, which adds another 2^-9 * sum |a[k] w[k]|.
+//
+// Activations in bytes (INT4 weights only, others keep FP32): of each 32 k of a row, scale =
+// amax / 127 and code = a * (127 / amax) rounded to nearest even. The sum of code * q is an exact
+// integer and c = fma(sum, weight scale * scale, c), groups ascending, on every path. A group whose
+// amax is below 2^-100 counts as zero, one that holds an infinity or a NaN as NaN. |error| <=
+// (3 + k / 32) * 2^-24 * sum |code q| scales, and against the activations as they were another
+// sum over groups of 0.51 * scale * sum |w[k]|.
+//
 // Threads: one caller at a time, the one that owns the pool.
-// Scratch: 272 KiB per worker on vector paths; on AMX worker 0 holds the rounded activations of as
-// many rows as fit (up to 256).
+// Scratch: 305 KiB per worker on vector paths; on AMX, and for activations in bytes, worker 0 holds
+// the rounded activations of as many rows as fit (up to 256 of a product).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +32,8 @@
 
 namespace bulkhead::kernels {
 
+enum class Activations : uint8_t { kFp32, kInt8 };
+
 struct GemmArgs {
   const float* a = nullptr;  // [rows][a_stride], first k used
   int64_t a_stride = 0;
@@ -30,7 +43,12 @@ struct GemmArgs {
   float* c = nullptr;           // [rows][c_stride], first n written
   int64_t c_stride = 0;
   bool accumulate = false;  // start from c (residual) instead of bias/zero; excludes bias
+  Activations activations = Activations::kFp32;
 };
+
+inline bool multiplies_bytes(const GemmArgs& args) {
+  return args.activations == Activations::kInt8 && args.w.format == WeightFormat::kInt4;
+}
 
 using GemmFn = void (*)(const GemmArgs& args, device::ThreadPool& pool);
 

@@ -55,6 +55,7 @@ struct Problem {
   std::vector<float> a;
   std::vector<float> bias;
   std::vector<float> c_before;
+  Activations activations = Activations::kFp32;
 
   Problem(Random& random, int64_t row_count, int64_t n, int64_t k, Start from)
       : weights(random, n, k),
@@ -76,6 +77,7 @@ struct Problem {
     args.c = c.data() + first * c_stride;
     args.c_stride = c_stride;
     args.accumulate = start == Start::kResidual;
+    args.activations = activations;
     return args;
   }
   void run(GemmFn gemm, device::ThreadPool& pool, std::vector<float>& c, int64_t first,
@@ -173,6 +175,115 @@ TEST_P(Int4Gemm, ARowHasTheSameBitsAloneInABatchAndInAnySplit) {
   }
 }
 
+// What the sum comes to, and the bound of gemm.h, of one element with activations in bytes.
+void expect_within_byte_bound(const Problem& p, const std::vector<float>& c) {
+  const int64_t k = p.weights.k;
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const float* a = p.a.data() + row * p.a_stride;
+    for (int64_t column = 0; column < p.weights.n; ++column) {
+      double sum = p.start_value(row, column);
+      double magnitude = std::fabs(sum);
+      double rounding = 0.0;
+      for (int64_t begin = 0; begin < k; begin += kInt4GroupK) {
+        double amax = 0.0;
+        double weights = 0.0;
+        for (int64_t i = begin; i < std::min(begin + kInt4GroupK, k); ++i) {
+          const double w = p.weights.at(column, i);
+          amax = std::max(amax, std::fabs(static_cast<double>(a[i])));
+          weights += std::fabs(w);
+          sum += static_cast<double>(a[i]) * w;
+          magnitude += std::fabs(static_cast<double>(a[i]) * w);
+        }
+        rounding += 0.51 * amax / 127.0 * weights;
+      }
+      const auto steps = static_cast<double>(4 + int4_groups(k));
+      const double bound = rounding + steps * 0x1p-24 * (magnitude + rounding);
+      const float got = c[static_cast<size_t>(row * p.c_stride + column)];
+      ASSERT_LE(std::fabs(static_cast<double>(got) - sum), bound) << row << "," << column;
+    }
+    for (int64_t beyond = p.weights.n; beyond < p.c_stride; ++beyond) {
+      const auto at = static_cast<size_t>(row * p.c_stride + beyond);
+      ASSERT_TRUE(same_bits(c[at], p.c_before[at])) << "written beyond row " << row;
+    }
+  }
+}
+
+TEST_P(Int4Gemm, ActivationsInBytesStayWithinTheirBoundOnEveryShape) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(41);
+  for (const int64_t n : {1, 17, 40, 200}) {
+    for (const int64_t k : {1, 31, 32, 64, 75, 301}) {
+      for (const int64_t rows : {1, 2, 3, 4, 5, 9, 33}) {
+        Problem problem(random, rows, n, k, n == 40 ? Start::kBias : Start::kResidual);
+        problem.activations = Activations::kInt8;
+        ASSERT_NO_FATAL_FAILURE(
+            expect_within_byte_bound(problem, problem.run(kernels().gemm, pool)));
+      }
+    }
+  }
+}
+
+// Byte sums are exact, so even tiles have the bits of the reference.
+TEST_P(Int4Gemm, ActivationsInBytesGiveTheBitsOfTheReference) {
+  const KernelSet ref = *select_kernels(device::detect_cpu(), device::Isa::kRef);
+  device::ThreadPool pool({.threads = 2});
+  Random random(42);
+  for (const int64_t rows : {1, 2, 3, 4, 5, 8, 13, 40, 270}) {
+    for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+      Problem problem(random, rows, 70, 331, start);
+      problem.activations = Activations::kInt8;
+      // Codes at their ends, so that 16-bit sums reach the most they can; and groups of zero, of
+      // one outlier, of subnormal values.
+      for (int64_t i = 0; i < 32; ++i) {
+        problem.a[static_cast<size_t>(i)] = i % 4 < 2 ? 3.0f : -3.0f;
+        problem.a[static_cast<size_t>(32 + i)] = 0.0f;
+        problem.a[static_cast<size_t>(64 + i)] *= i == 5 ? 1e6f : 1.0f;
+        problem.a[static_cast<size_t>(96 + i)] *= 0x1p-130f;
+        problem.a[static_cast<size_t>(128 + i)] = 1.0f;
+      }
+      std::fill_n(problem.weights.codes.begin(), 331, uint8_t{15});
+      std::fill_n(problem.weights.codes.begin() + 331, 331, uint8_t{0});
+      problem.weights.pack();
+      EXPECT_TRUE(same_bits(problem.run(ref.gemm, pool), problem.run(kernels().gemm, pool)))
+          << "rows " << rows;
+    }
+  }
+}
+
+TEST_P(Int4Gemm, ActivationsInBytesHaveTheSameBitsAloneInABatchAndInTightScratch) {
+  device::ThreadPool pool({.threads = 2});
+  device::ThreadPool tight({.threads = 3, .scratch_bytes = 320 << 10});
+  Random random(43);
+  const int64_t rows = 60;
+  Problem problem(random, rows, 150, 3000, Start::kResidual);
+  problem.activations = Activations::kInt8;
+  const std::vector<float> together = problem.run(kernels().gemm, pool);
+  for (const int64_t step : {1, 7, 33}) {
+    std::vector<float> split = problem.c_before;
+    for (int64_t row = 0; row < rows; row += step) {
+      problem.run(kernels().gemm, pool, split, row, std::min(step, rows - row));
+    }
+    EXPECT_TRUE(same_bits(together, split)) << step;
+  }
+  EXPECT_TRUE(same_bits(together, problem.run(kernels().gemm, tight)));
+}
+
+TEST_P(Int4Gemm, ActivationsInBytesKeepNanAndInfinityInTheirRow) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(44);
+  for (const float bad : {NAN, -INFINITY}) {
+    Problem problem(random, 9, 33, 75, Start::kZero);
+    problem.activations = Activations::kInt8;
+    problem.a[static_cast<size_t>(4 * problem.a_stride + 10)] = bad;
+    const std::vector<float> c = problem.run(kernels().gemm, pool);
+    for (int64_t row = 0; row < problem.rows; ++row) {
+      for (int64_t column = 0; column < 33; ++column) {
+        EXPECT_EQ(std::isnan(c[static_cast<size_t>(row * problem.c_stride + column)]), row == 4);
+      }
+    }
+  }
+}
+
 // Weight 1 in one place, nothing elsewhere: what a path reads out of each nibble.
 TEST_P(Int4Gemm, EveryNibbleInEveryPlaceIsItsCode) {
   device::ThreadPool pool({.threads = 2});
@@ -264,6 +375,7 @@ TEST_P(Int4Gemm, AGroupHasTheBitsOfItsProductsAlone) {
   for (int64_t i = 0; i < 100; ++i) {
     problems.emplace_back(random, i % 7 == 3 ? 0 : 1 + i * i % 40, 16 + i % 35, 32 + i % 90,
                           i % 2 == 0 ? Start::kZero : Start::kResidual);
+    if (i % 10 > 4) problems.back().activations = Activations::kInt8;
   }
   std::vector<std::vector<float>> together;
   std::vector<GemmArgs> group;
@@ -302,6 +414,41 @@ TEST(Int4GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
         }
       }
     }
+  }
+}
+
+void emulated_gemm(const GemmArgs& args, device::ThreadPool& pool) {
+  amx::gemm(kEmulatedTileOps, args, pool);
+}
+
+TEST(Int4GemmEmulatedTiles, StaysWithinItsBoundOnEveryShape) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(31);
+  for (const int64_t n : {1, 17, 40, 83}) {
+    for (const int64_t k : {1, 31, 33, 64, 600}) {
+      for (const int64_t rows : {1, 15, 17, 33, 50}) {
+        for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
+          const Problem problem(random, rows, n, k, start);
+          ASSERT_NO_FATAL_FAILURE(
+              expect_within_bound(problem, problem.run(emulated_gemm, pool), true));
+        }
+      }
+    }
+  }
+}
+
+TEST(Int4GemmEmulatedTiles, ARowHasTheSameBitsAloneAndInABatch) {
+  device::ThreadPool pool({.threads = 2});
+  Random random(32);
+  const int64_t rows = 50;
+  const Problem problem(random, rows, 70, 600, Start::kResidual);
+  const std::vector<float> together = problem.run(emulated_gemm, pool);
+  for (const int64_t step : {1, 16, 17}) {
+    std::vector<float> split = problem.c_before;
+    for (int64_t row = 0; row < rows; row += step) {
+      problem.run(emulated_gemm, pool, split, row, std::min(step, rows - row));
+    }
+    EXPECT_TRUE(same_bits(together, split)) << step;
   }
 }
 

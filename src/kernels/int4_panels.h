@@ -22,6 +22,11 @@ inline constexpr int64_t kInt4BlockK = 64;
 inline constexpr int64_t kInt4BlockBytes = 576;
 inline constexpr int64_t kInt4ScaleOffset = 512;  // of the scales, inside a block
 
+// Activations in bytes (gemm.h): a group whose greatest magnitude is below 2^-100 is zero, and one
+// with an infinity or a NaN is NaN; these are the bits of both bounds.
+inline constexpr int32_t kInt8LeastBits = 27 << 23;
+inline constexpr int32_t kInt8InfinityBits = 0x7f800000;
+
 int64_t int4_groups(int64_t k);
 int64_t int4_panel_bytes(int64_t k);
 

@@ -6,6 +6,7 @@
 #include "kernels/kv_write.h"
 #include "kernels/ref/ref.h"
 #include "kernels/vector/drivers.h"
+#include "kernels/vector/gemm_int8.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -68,10 +69,17 @@ KernelSet avx512_set(const device::CpuFacts& cpu) {
                          : Bound<kAvx512Ops>::set(device::Isa::kAvx512, description);
 }
 
-void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) { amx::gemm(kAmxOps, args, pool); }
+// Activations in bytes take the vector path, with its bits.
 void amx_gemm_group(std::span<const GemmArgs> group, device::ThreadPool& pool) {
-  amx::gemm_group(kAmxOps, group, pool);
+  vector::for_each_kind(group, [&](std::span<const GemmArgs> products, bool in_bytes) {
+    if (in_bytes) {
+      vector::gemm_group(kAvx512VbmiOps, products, pool);
+    } else {
+      amx::gemm_group(kAmxOps, products, pool);
+    }
+  });
 }
+void amx_gemm(const GemmArgs& args, device::ThreadPool& pool) { amx_gemm_group({&args, 1}, pool); }
 
 KernelSet amx_set() {
   // Tiles for the weights; attention and the row-wise ops keep the vector forms and their FP32.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/fp8_panels.h"
+#include "kernels/int4_panels.h"
 
 namespace bulkhead::kernels::amx {
 namespace {
@@ -98,6 +99,34 @@ void multiply_fp8(const TileOps& ops, const GemmArgs& args, const Rounded& a, in
   }
 }
 
+// The same over INT4: a stretch of two panels is written out as BF16 of code times scale.
+void multiply_int4(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
+                   int64_t rows, int64_t first, int64_t last) {
+  static_assert(kInt4GroupK == kTileK && kBlockKTiles % 2 == 0);
+  constexpr int64_t kStep = 2;
+  constexpr int64_t kStretchBytes = kBlockKTiles / 2 * kInt4BlockBytes;
+  alignas(64) std::array<uint16_t, kStep * kBlockKTiles * kTileCodes> expanded;
+  const int64_t panel_bytes = int4_panel_bytes(args.w.k);
+  for (int64_t panel = first; panel < last; panel += kStep) {
+    TileProduct product = product_of(args, a, row, rows, panel, std::min(kStep, last - panel));
+    product.w = expanded.data();
+    product.panel_stride = kBlockKTiles * kTileCodes;
+    const std::byte* stretch = args.w.data + panel * panel_bytes;
+    for (int64_t k = 0; k < a.k_tiles; k += kBlockKTiles, stretch += kStretchBytes) {
+      const int64_t tiles = std::min(kBlockKTiles, a.k_tiles - k);
+      for (int64_t p = 0; p < product.panels; ++p) {
+        ops.expand_int4(reinterpret_cast<const uint8_t*>(stretch + p * panel_bytes), tiles,
+                        expanded.data() + p * product.panel_stride);
+      }
+      product.w_k_tile = k;
+      product.k_tile_begin = k;
+      product.k_tile_end = k + tiles;
+      start_at(product, args, panel, k);
+      ops.multiply(product);
+    }
+  }
+}
+
 void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a, int64_t row,
                      int64_t rows, int64_t first, int64_t last) {
   switch (args.w.format) {
@@ -106,7 +135,7 @@ void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a,
     case WeightFormat::kFp8:
       return multiply_fp8(ops, args, a, row, rows, first, last);
     case WeightFormat::kInt4:
-      break;
+      return multiply_int4(ops, args, a, row, rows, first, last);
   }
   BH_CHECK(false, "a weight format that is multiplied");
 }

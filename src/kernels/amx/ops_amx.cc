@@ -6,6 +6,7 @@
 #include "kernels/simd/vec_avx512.h"
 // After the words it is written in.
 #include "kernels/simd/fp8-inl.h"
+#include "kernels/simd/scaled_int4-inl.h"
 
 namespace bulkhead::kernels {
 namespace {
@@ -86,6 +87,7 @@ namespace bulkhead::kernels {
 const TileOps kAmxOps = {.round_rows = round_rows,
                          .multiply = multiply_tiles,
                          .expand_fp8 = expand_fp8,
+                         .expand_int4 = expand_scaled_int4,
                          .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

@@ -5,6 +5,7 @@
 
 #include "kernels/amx/tile_ops.h"
 #include "kernels/fp8_panels.h"
+#include "kernels/int4_panels.h"
 #include "quant/bf16.h"
 #include "quant/fp8.h"
 
@@ -87,11 +88,23 @@ void expand_fp8(const void* codes, int64_t lines, const void* /*ahead*/, void* o
   }
 }
 
+void expand_int4(const uint8_t* codes, int64_t groups, uint16_t* tiles) {
+  const auto* panel = reinterpret_cast<const std::byte*>(codes);
+  for (int64_t k = 0; k < groups * kInt4GroupK; ++k) {
+    for (int64_t column = 0; column < 16; ++column) {
+      const float value = static_cast<float>(int4_value(panel, column, k)) *
+                          int4_scale(panel, column, k / kInt4GroupK);
+      tiles[k / 2 * kTileK + column * 2 + k % 2] = quant::float_to_bf16(value);
+    }
+  }
+}
+
 }  // namespace
 
 const TileOps kEmulatedTileOps = {.round_rows = round_rows,
                                   .multiply = multiply_tiles,
                                   .expand_fp8 = expand_fp8,
+                                  .expand_int4 = expand_int4,
                                   .tile_rounds = tile_rounds};
 
 }  // namespace bulkhead::kernels

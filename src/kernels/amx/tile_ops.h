@@ -45,6 +45,9 @@ struct TileOps {
   // `lines` lines of FP8 codes (fp8_panels.h) as BF16, 2^-56 times what they stand for; as much is
   // asked for from `ahead` on.
   void (*expand_fp8)(const void* codes, int64_t lines, const void* ahead, void* out);
+  // `groups` groups of one panel of int4_panels.h (the first one even) as tiles of k-pairs: BF16 of
+  // code times scale, to nearest even.
+  void (*expand_int4)(const uint8_t* codes, int64_t groups, uint16_t* tiles);
   // For the benches: kTileRoundFlops per round, from registers.
   void (*tile_rounds)(int64_t rounds);
 };

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/fp8_panels.h"
@@ -54,6 +57,41 @@ float product_int4(const GemmArgs& args, const float* a, int64_t n, float start)
   return c;
 }
 
+// Of one group of activations: codes, and what they stand for in units of.
+float quantise(const float* a, int64_t count, std::array<int32_t, kInt4GroupK>& codes) {
+  codes.fill(0);
+  int32_t bits = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bits = std::max(bits, std::bit_cast<int32_t>(a[i]) & 0x7fffffff);
+  }
+  if (bits >= kInt8InfinityBits) return std::numeric_limits<float>::quiet_NaN();
+  if (bits < kInt8LeastBits) return 0.0f;
+  const auto amax = std::bit_cast<float>(bits);
+  const float inverse = 127.0f / amax;
+  for (int64_t i = 0; i < count; ++i) {
+    codes[static_cast<size_t>(i)] = static_cast<int32_t>(std::nearbyint(a[i] * inverse));
+  }
+  return amax / 127.0f;
+}
+
+float product_int4_int8(const GemmArgs& args, const float* a, int64_t n, float start) {
+  const std::byte* panel = args.w.data + n / kPanelColumns * int4_panel_bytes(args.w.k);
+  const int64_t column = n % kPanelColumns;
+  std::array<int32_t, kInt4GroupK> codes;
+  float c = start;
+  for (int64_t begin = 0; begin < args.w.k; begin += kInt4GroupK) {
+    const int64_t count = std::min(kInt4GroupK, args.w.k - begin);
+    const float scale = quantise(a + begin, count, codes);
+    int32_t sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      sum += codes[static_cast<size_t>(i)] * int4_value(panel, column, begin + i);
+    }
+    const float factor = int4_scale(panel, column, begin / kInt4GroupK) * scale;
+    c = std::fma(static_cast<float>(sum), factor, c);
+  }
+  return c;
+}
+
 float product(const GemmArgs& args, const float* a, int64_t n, float start) {
   switch (args.w.format) {
     case WeightFormat::kBf16:
@@ -61,7 +99,8 @@ float product(const GemmArgs& args, const float* a, int64_t n, float start) {
     case WeightFormat::kFp8:
       return product_fp8(args, a, n, start);
     case WeightFormat::kInt4:
-      return product_int4(args, a, n, start);
+      return multiplies_bytes(args) ? product_int4_int8(args, a, n, start)
+                                    : product_int4(args, a, n, start);
   }
   BH_CHECK(false, "a weight format that is multiplied");
   return 0.0f;

@@ -9,6 +9,8 @@
 // Formats of the micro-kernel.
 #include "kernels/simd/fp8-inl.h"
 #include "kernels/simd/multiply_int4-inl.h"
+#include "kernels/simd/multiply_int8-inl.h"
+#include "kernels/simd/multiply_scaled-inl.h"
 
 namespace bulkhead::kernels {
 
@@ -23,6 +25,8 @@ const VectorOps kAvx2Ops = {.panels_at_once = panels_at_once,
                             .multiply_int4 = multiply_int4,
                             .expand_int4 = expand_int4,
                             .multiply_scaled = multiply_scaled,
+                            .quantise_row = quantise_row,
+                            .multiply_int8 = multiply_int8,
                             .turn_panel = turn_panel,
                             .turn_panel_fp8 = turn_panel_fp8,
                             .softmax = softmax,

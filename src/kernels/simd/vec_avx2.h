@@ -189,6 +189,46 @@ inline void store_bf16_pairs(uint8_t* p, Vec16 even, Vec16 odd) {
   _mm256_storeu_si256(v + 1, _mm256_or_si256(hi, _mm256_castps_si256(odd.hi)));
 }
 
+// Four bytes of each column, and sums of their products.
+struct Bytes16 {
+  __m256i lo;
+  __m256i hi;
+};
+constexpr int kMaxInt8TileRows = 4;
+template <template <int...> class Table>
+using ForInt8TileRows = Table<1, 2, 3, 4>;
+constexpr int int8_tile_panels(int rows) { return rows == 1 ? 2 : 1; }
+
+inline Bytes16 even_bytes(Nibbles16 c) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(c.lo, mask), _mm256_and_si256(c.hi, mask)};
+}
+inline Bytes16 odd_bytes(Nibbles16 c) {
+  return even_bytes({_mm256_srli_epi16(c.lo, 4), _mm256_srli_epi16(c.hi, 4)});
+}
+// In 16 bits: a group of 32 adds 16 products of at most 15 * 127 to each half of a column.
+struct Dots16 {
+  __m256i lo;
+  __m256i hi;
+};
+inline Dots16 zero_dots() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+// Adds the products of w with the four signed bytes at x, the same for every column. Left to
+// itself, g++ 12 moves the sums to memory.
+[[gnu::always_inline]] inline void add_dots(Dots16& sum, Bytes16 w, const int8_t* x) {
+  int four;
+  __builtin_memcpy(&four, x, sizeof(four));
+  const __m256i bytes = _mm256_set1_epi32(four);
+  sum.lo = _mm256_add_epi16(sum.lo, _mm256_maddubs_epi16(w.lo, bytes));
+  sum.hi = _mm256_add_epi16(sum.hi, _mm256_maddubs_epi16(w.hi, bytes));
+  asm volatile("" : "+x"(sum.lo), "+x"(sum.hi));
+}
+[[gnu::always_inline]] inline Vec16 dots_float(Dots16 sum, int32_t offset) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i start = _mm256_set1_epi32(offset);
+  return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(sum.lo, ones), start)),
+          _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(sum.hi, ones), start))};
+}
+
 inline __m256i lane_mask(int64_t count) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);

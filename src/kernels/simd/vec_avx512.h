@@ -111,10 +111,10 @@ struct Nibbles16 {
   __m512i v;
 };
 constexpr int kCodePanels = 4;
-constexpr int kMaxCodeTileRows = 12;
+constexpr int kMaxCodeTileRows = 8;
 template <template <int...> class Table>
-using ForCodeTileRows = Table<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
-constexpr int code_tile_panels(int rows) { return rows <= 2 ? 4 : rows <= 6 ? 2 : 1; }
+using ForCodeTileRows = Table<1, 2, 3, 4, 5, 6, 7, 8>;
+constexpr int code_tile_panels(int rows) { return rows <= 2 ? 4 : rows <= 3 ? 2 : 1; }
 
 inline Nibbles16 load_nibbles(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
 inline Nibbles16 low_nibbles(Nibbles16 c) { return {c.v}; }
@@ -144,6 +144,43 @@ inline Vec16 load_bf16(const uint16_t* p) {
 inline void store_bf16_pairs(uint8_t* p, Vec16 even, Vec16 odd) {
   const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even.v), 16);
   _mm512_storeu_si512(p, _mm512_or_si512(low, _mm512_castps_si512(odd.v)));
+}
+
+struct Bytes16 {
+  __m512i v;
+};
+constexpr int kMaxInt8TileRows = 8;
+template <template <int...> class Table>
+using ForInt8TileRows = Table<1, 2, 3, 4, 5, 6, 7, 8>;
+constexpr int int8_tile_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+
+inline Bytes16 even_bytes(Nibbles16 c) { return {_mm512_and_si512(c.v, _mm512_set1_epi8(15))}; }
+inline Bytes16 odd_bytes(Nibbles16 c) {
+  const auto shifted = reinterpret_cast<__m512i>(reinterpret_cast<Words16>(c.v) >> 4);
+  return {_mm512_and_si512(shifted, _mm512_set1_epi8(15))};
+}
+struct Dots16 {
+  __m512i v;
+};
+inline Dots16 zero_dots() { return {_mm512_setzero_si512()}; }
+[[gnu::always_inline]] inline void add_dots(Dots16& sum, Bytes16 w, const int8_t* x) {
+  int four;
+  __builtin_memcpy(&four, x, sizeof(four));
+#ifdef __AVX512VNNI__
+  sum.v = _mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(four));
+#else
+  sum.v = _mm512_add_epi16(sum.v, _mm512_maddubs_epi16(w.v, _mm512_set1_epi32(four)));
+#endif
+  asm volatile("" : "+v"(sum.v));
+}
+[[gnu::always_inline]] inline Vec16 dots_float(Dots16 sum, int32_t offset) {
+  const __m512i start = _mm512_set1_epi32(offset);
+#ifdef __AVX512VNNI__
+  return {_mm512_cvtepi32_ps(_mm512_add_epi32(sum.v, start))};
+#else
+  const __m512i halves = _mm512_madd_epi16(sum.v, _mm512_set1_epi16(1));
+  return {_mm512_cvtepi32_ps(_mm512_add_epi32(halves, start))};
+#endif
 }
 
 inline __mmask16 lane_mask(int64_t count) {

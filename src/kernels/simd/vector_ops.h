@@ -55,7 +55,23 @@ struct Int4Product {
   int64_t c_stride = 0;
 };
 
-// The same from codes that expand_int4 made BF16: for many rows.
+// c = start, then for each group of 32 k, ascending: c = fma(sum, scale(p, group, i) * scale(r,
+// group), c), the sum being exact in integers.
+struct Int8Product {
+  const int8_t* a = nullptr;      // [rows][groups * 32], as quantise_row wrote them
+  const float* scales = nullptr;  // [rows][groups]
+  const int32_t* offsets = nullptr;
+  int64_t groups = 0;
+  int64_t rows = 0;
+  const uint8_t* const* codes = nullptr;  // of each panel, blocks of int4_panels.h
+  int64_t panels = 0;
+  const float* start = nullptr;  // as PanelProduct
+  int64_t start_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+};
+
+// As Int4Product, from codes that expand_int4 made BF16: for many rows.
 struct ScaledProduct {
   const float* a = nullptr;
   int64_t a_stride = 0;
@@ -98,11 +114,17 @@ struct VectorOps {
   int64_t (*int4_panels_at_once)(int64_t rows);
   int64_t int4_tile_rows;
   void (*multiply_int4)(const Int4Product& product);
-  // `groups` groups of one panel (the first one even) as BF16 lines, unscaled, and as FP32 scales;
-  // meanwhile as many bytes are asked for at `ahead`.
+  // Null where multiply_int4 serves any number of rows. `groups` groups of one panel (the first one
+  // even) as BF16 lines, unscaled, and as FP32 scales; meanwhile as many bytes are asked for at
+  // `ahead`.
   void (*expand_int4)(const uint8_t* codes, int64_t groups, const uint8_t* ahead, uint8_t* lines,
-                      float* scales);
-  void (*multiply_scaled)(const ScaledProduct& product);
+                      float* scales) = nullptr;
+  void (*multiply_scaled)(const ScaledProduct& product) = nullptr;
+  // A row of k floats to bytes (gemm.h says how): groups of 32 in the order of a line's nibbles,
+  // even ones of eight first; zero beyond k. For each group also its scale and -8 times the sum of
+  // its codes.
+  void (*quantise_row)(const float* x, int64_t k, int8_t* codes, float* scales, int32_t* offsets);
+  void (*multiply_int8)(const Int8Product& product);
   // One panel of 16 keys (attention.h) as the values of the same tokens: the first 16 * dim_panels
   // dims of each, 16 dims of the 16 tokens at values + panel * value_stride, in token pairs.
   void (*turn_panel)(const uint16_t* keys, int64_t dim_panels, uint16_t* values,

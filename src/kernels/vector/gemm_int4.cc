@@ -10,19 +10,36 @@ namespace {
 
 // 256 k of a panel are 8 KiB of lines: those of two panels share L1 with the rows of a tile.
 constexpr int64_t kStretchK = 256;
-constexpr int64_t kStretchGroups = kStretchK / kInt4GroupK;
 constexpr int64_t kStretchBytes = kStretchK / kInt4BlockK * kInt4BlockBytes;
 constexpr int64_t kPanelsTogether = 2;
 constexpr int64_t kLineFloats = kStretchK * 16 / 2;
-constexpr int64_t kScaleFloats = kStretchGroups * 16;
+constexpr int64_t kScaleFloats = kStretchK / kInt4GroupK * 16;
 
-// Tiles of rows that widen each code anew before sharing it pays.
-constexpr int64_t kTilesInRegisters = 2;
+constexpr int64_t kPanelFloats = kLineFloats + kScaleFloats;
 
-void multiply_stretch(const VectorOps& ops, const Int4Product& product, int64_t begin,
-                      int64_t stretch_k, const float* a, int64_t a_stride, float* scratch) {
-  const int64_t offset = begin / kInt4BlockK * kInt4BlockBytes;
-  const int64_t groups = int4_groups(stretch_k);
+// Tiles of rows that go over a panel from end to end, reading the rows where they lie.
+constexpr int64_t kTilesTogether = 2;
+
+// Some k of all the rows, which were packed.
+struct Stretch {
+  const float* a;
+  int64_t begin;
+  int64_t k;
+};
+
+// Later k continue the sums that the earlier ones left in c.
+const float* start_of(const Int4Product& product, const Stretch& stretch, int64_t panel) {
+  const float* start = stretch.begin > 0 ? product.c : product.start;
+  return start != nullptr ? start + panel * 16 : nullptr;
+}
+int64_t start_stride(const Int4Product& product, const Stretch& stretch) {
+  return stretch.begin > 0 ? product.c_stride : product.start_stride;
+}
+
+// Widens two panels at a time for all rows.
+void multiply_expanded(const VectorOps& ops, const Int4Product& product, const Stretch& stretch,
+                       float* scratch) {
+  const int64_t offset = stretch.begin / kInt4BlockK * kInt4BlockBytes;
   float* scales = scratch;
   auto* lines = reinterpret_cast<uint8_t*>(scratch + kPanelsTogether * kScaleFloats);
   for (int64_t panel = 0; panel < product.panels; panel += kPanelsTogether) {
@@ -32,13 +49,11 @@ void multiply_stretch(const VectorOps& ops, const Int4Product& product, int64_t 
       const int64_t next = panel + p + kPanelsTogether;
       const uint8_t* ahead = next < product.panels ? product.codes[next] + offset
                                                    : product.codes[p] + offset + kStretchBytes;
-      ops.expand_int4(product.codes[panel + p] + offset, groups, ahead, lines + p * kLineFloats * 4,
-                      scales + p * kScaleFloats);
+      ops.expand_int4(product.codes[panel + p] + offset, int4_groups(stretch.k), ahead,
+                      lines + p * kLineFloats * 4, scales + p * kScaleFloats);
     }
-    float* c = product.c + panel * 16;
-    const float* first = product.start != nullptr ? product.start + panel * 16 : nullptr;
-    ops.multiply_scaled({.a = a,
-                         .a_stride = a_stride,
+    ops.multiply_scaled({.a = stretch.a,
+                         .a_stride = kStretchK,
                          .rows = product.rows,
                          .lines = lines,
                          .line_stride = kLineFloats * 4,
@@ -46,28 +61,48 @@ void multiply_stretch(const VectorOps& ops, const Int4Product& product, int64_t 
                          .scale_stride = kScaleFloats,
                          .group_k = kInt4GroupK,
                          .panels = count,
-                         .k = stretch_k,
-                         .start = begin > 0 ? c : first,
-                         .start_stride = begin > 0 ? product.c_stride : product.start_stride,
-                         .c = c,
+                         .k = stretch.k,
+                         .start = start_of(product, stretch, panel),
+                         .start_stride = start_stride(product, stretch),
+                         .c = product.c + panel * 16,
                          .c_stride = product.c_stride});
+  }
+}
+
+// Widens every code in registers, anew for each tile of rows.
+void multiply_in_registers(const VectorOps& ops, const Int4Product& product,
+                           const Stretch& stretch) {
+  const int64_t offset = stretch.begin / kInt4BlockK * kInt4BlockBytes;
+  for (int64_t panel = 0; panel < product.panels; ++panel) {
+    const uint8_t* codes = product.codes[panel] + offset;
+    ops.multiply_int4({.a = stretch.a,
+                       .a_stride = kStretchK,
+                       .rows = product.rows,
+                       .codes = &codes,
+                       .panels = 1,
+                       .k = stretch.k,
+                       .start = start_of(product, stretch, panel),
+                       .start_stride = start_stride(product, stretch),
+                       .c = product.c + panel * 16,
+                       .c_stride = product.c_stride});
   }
 }
 
 }  // namespace
 
-bool int4_in_registers(const VectorOps& ops, int64_t rows) {
-  return rows <= kTilesInRegisters * ops.int4_tile_rows;
+bool int4_few_rows(const VectorOps& ops, int64_t rows) {
+  return rows <= kTilesTogether * ops.int4_tile_rows;
 }
 
 int64_t int4_scratch_floats(const VectorOps& ops, int64_t rows) {
-  if (int4_in_registers(ops, rows)) return 0;
-  return rows * kStretchK + kPanelsTogether * (kLineFloats + kScaleFloats);
+  if (int4_few_rows(ops, rows)) return 0;
+  const int64_t lines = ops.expand_int4 == nullptr ? 0 : kPanelsTogether * kPanelFloats;
+  return rows * kStretchK + lines;
 }
 
 void multiply_int4_block(const VectorOps& ops, const Int4Product& product,
                          std::span<float> scratch) {
-  if (int4_in_registers(ops, product.rows)) {
+  if (int4_few_rows(ops, product.rows)) {
     ops.multiply_int4(product);
     return;
   }
@@ -80,8 +115,12 @@ void multiply_int4_block(const VectorOps& ops, const Int4Product& product,
     for (int64_t r = 0; r < product.rows; ++r) {
       std::copy_n(product.a + r * product.a_stride + begin, stretch_k, rows + r * kStretchK);
     }
-    multiply_stretch(ops, product, begin, stretch_k, rows, kStretchK,
-                     rows + product.rows * kStretchK);
+    const Stretch stretch{rows, begin, stretch_k};
+    if (ops.expand_int4 != nullptr) {
+      multiply_expanded(ops, product, stretch, rows + product.rows * kStretchK);
+    } else {
+      multiply_in_registers(ops, product, stretch);
+    }
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace bulkhead::kernels::vector {
 
-// Rows whose products widen codes in registers; more rows share a widened stretch of a panel.
-bool int4_in_registers(const VectorOps& ops, int64_t rows);
+// Rows that go over a panel from end to end; of more rows a stretch of k is packed first.
+bool int4_few_rows(const VectorOps& ops, int64_t rows);
 // Floats of scratch that a block of `rows` rows needs.
 int64_t int4_scratch_floats(const VectorOps& ops, int64_t rows);
 void multiply_int4_block(const VectorOps& ops, const Int4Product& product,

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "kernels/vector/drivers.h"
 #include "kernels/vector/gemm_int4.h"
+#include "kernels/vector/gemm_int8.h"
 #include "kernels/vector/weight_path.h"
 
 namespace bulkhead::kernels::vector {
@@ -58,7 +59,7 @@ Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads, int
   plan.packs_rows = plan.expands || (plan.block_rows > ops.tile_rows &&
                                      plan.block_rows * args.w.k > kResidentFloats);
   plan.lifts_rows = !plan.packs_rows && plan.path.lift != 1.0f;
-  const bool int4_few = plan.path.is_int4 && int4_in_registers(ops, plan.block_rows);
+  const bool int4_few = plan.path.is_int4 && int4_few_rows(ops, plan.block_rows);
   if (plan.path.is_int4) plan.packs_rows = !int4_few;
   const int64_t panels = packed_panels(args.w.n);
   const int64_t side =
@@ -342,9 +343,8 @@ void run_item(const VectorOps& ops, const GemmArgs& args, const Plan& plan, int6
   }
 }
 
-}  // namespace
-
-void gemm_group(const VectorOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool) {
+void gemm_group_floats(const VectorOps& ops, std::span<const GemmArgs> group,
+                       device::ThreadPool& pool) {
   while (!group.empty()) {
     const std::span<const GemmArgs> turn = group.first(std::min(group.size(), kGemmGroupMax));
     group = group.subspan(turn.size());
@@ -366,6 +366,18 @@ void gemm_group(const VectorOps& ops, std::span<const GemmArgs> group, device::T
       run_item(ops, turn[at], plans[at], index - first, floats(pool.scratch(worker)));
     });
   }
+}
+
+}  // namespace
+
+void gemm_group(const VectorOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool) {
+  for_each_kind(group, [&](std::span<const GemmArgs> products, bool in_bytes) {
+    if (in_bytes) {
+      gemm_group_int8(ops, products, pool);
+    } else {
+      gemm_group_floats(ops, products, pool);
+    }
+  });
 }
 
 void gemm(const VectorOps& ops, const GemmArgs& args, device::ThreadPool& pool) {

@@ -1,0 +1,45 @@
+// INT4 codes times their scales as BF16, for tiles. Included after vec_avx512.h, by ISA translation
+// units only.
+#pragma once
+
+#include "kernels/int4_panels.h"
+
+namespace bulkhead::kernels {
+namespace {
+
+// To nearest even, in the upper halves; what stands below is left over.
+inline Words16 rounded_bf16(Vec16 value) {
+  const auto bits = reinterpret_cast<Words16>(value.v);
+  return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
+inline void store_rounded_pairs(uint16_t* p, Vec16 even, Vec16 odd) {
+  const Words16 pairs = rounded_bf16(even) >> 16 | (rounded_bf16(odd) & 0xffff0000u);
+  _mm512_storeu_si512(p, reinterpret_cast<__m512i>(pairs));
+}
+
+void expand_scaled_int4(const uint8_t* codes, int64_t groups, uint16_t* tiles) {
+  constexpr int64_t kLineCodes = 32;
+  for (int64_t group = 0; group < groups; ++group) {
+    const uint8_t* block = codes + group / 2 * kInt4BlockBytes;
+    const uint8_t* lines = block + group % 2 * (kInt4ScaleOffset / 2);
+    const uint8_t* scales = block + kInt4ScaleOffset + group % 2 * 32;
+    const Vec16 scale = load_bf16(reinterpret_cast<const uint16_t*>(scales));
+    for (int64_t line = 0; line < kInt4GroupK / 8; ++line) {
+      const Nibbles16 all = load_nibbles(lines + line * 64);
+      const Nibbles16 low = low_nibbles(all);
+      const Nibbles16 high = high_nibbles(all);
+      store_rounded_pairs(tiles, mul(nibble_float<0>(low), scale),
+                          mul(nibble_float<1>(low), scale));
+      store_rounded_pairs(tiles + kLineCodes, mul(nibble_float<2>(low), scale),
+                          mul(nibble_float<3>(low), scale));
+      store_rounded_pairs(tiles + 2 * kLineCodes, mul(nibble_float<4>(low), scale),
+                          mul(nibble_float<0>(high), scale));
+      store_rounded_pairs(tiles + 3 * kLineCodes, mul(nibble_float<1>(high), scale),
+                          mul(nibble_float<2>(high), scale));
+      tiles += 4 * kLineCodes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bulkhead::kernels
