@@ -67,7 +67,7 @@ void detect_features(CpuFacts& facts) {
   facts.avx512 = facts.avx2_fma_f16c && zmm && bit(extended.ebx, 16) && bit(extended.ebx, 17) &&
                  bit(extended.ebx, 30) && bit(extended.ebx, 31);
   facts.avx512_bf16 = facts.avx512 && bit(extended1.eax, 5);
-  facts.avx512_vbmi = facts.avx512 && bit(extended.ecx, 1);
+  facts.avx512_vbmi = facts.avx512 && bit(extended.ecx, 1) && bit(extended.ecx, 11);
   facts.amx_bf16 = facts.avx512_vbmi && tiles && bit(extended.edx, 24) && bit(extended.edx, 22) &&
                    request_amx_permission();
 }
