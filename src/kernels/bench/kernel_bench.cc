@@ -53,7 +53,8 @@ struct Heads {
 };
 
 constexpr std::array kWeightFormats = {std::pair{WeightFormat::kBf16, "gemm"},
-                                       std::pair{WeightFormat::kFp8, "gemm fp8"}};
+                                       std::pair{WeightFormat::kFp8, "gemm fp8"},
+                                       std::pair{WeightFormat::kInt4, "gemm int4"}};
 constexpr std::array kCacheFormats = {std::pair{CacheFormat::kBf16, ""},
                                       std::pair{CacheFormat::kFp8E4m3, " fp8"}};
 
@@ -87,7 +88,8 @@ class Bench {
   void kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
               Once once);
 
-  void gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_t n, int64_t k);
+  void gemm(const KernelSet& set, WeightFormat format, Activations activations, int64_t rows,
+            int64_t n, int64_t k);
   void decode(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t context,
               int32_t sequences);
   void prefill(const KernelSet& set, CacheFormat format, const Heads& heads, int32_t position,
@@ -149,7 +151,9 @@ void Bench::measure_peaks() {
 template <typename Once>
 void Bench::kernel(const KernelSet& set, std::string name, std::string shape, const Cost& cost,
                    Once once) {
-  const bool tiles = name.starts_with("gemm") && set.isa == device::Isa::kAmx;
+  // Products in bytes take the vector path everywhere. Held against FMA, they may pass it.
+  const bool in_bytes = name.ends_with("int8");
+  const bool tiles = name.starts_with("gemm") && !in_bytes && set.isa == device::Isa::kAmx;
   once();  // touches what it needs
   double begin = bench_seconds();
   once();
@@ -185,7 +189,8 @@ void Bench::kernel(const KernelSet& set, std::string name, std::string shape, co
   report_.rows.push_back(std::move(row));
 }
 
-void Bench::gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_t n, int64_t k) {
+void Bench::gemm(const KernelSet& set, WeightFormat format, Activations activations, int64_t rows,
+                 int64_t n, int64_t k) {
   const size_t bytes = packed_bytes(format, n, k);
   const auto matrices = static_cast<int64_t>(weights_.size() / bytes);
   if (matrices == 0) return;
@@ -193,8 +198,9 @@ void Bench::gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_
   float* c = a + rows * k;
   int64_t next = 0;
   const double weights = static_cast<double>(n) * static_cast<double>(k);
-  kernel(set, std::string(name_of(kWeightFormats, format)),
-         fmt::format("{} x {} -> {}", rows, k, n),
+  std::string name(name_of(kWeightFormats, format));
+  if (activations == Activations::kInt8) name += " x int8";
+  kernel(set, std::move(name), fmt::format("{} x {} -> {}", rows, k, n),
          {.flops = 2.0 * static_cast<double>(rows) * weights,
           .memory_bytes = static_cast<double>(bytes),
           .l2_bytes = 0.0},
@@ -207,7 +213,8 @@ void Bench::gemm(const KernelSet& set, WeightFormat format, int64_t rows, int64_
                      .bias = nullptr,
                      .c = c,
                      .c_stride = n,
-                     .accumulate = false},
+                     .accumulate = false,
+                     .activations = activations},
                     pool_);
          });
 }
@@ -365,11 +372,15 @@ void Bench::measure_path(const KernelSet& set) {
   if (set.isa == device::Isa::kAmx) {
     peak("bf16 tiles", "GFLOP/s", pool_.threads(), [&] { return tile_rate(kAmxOps, pool_); });
   }
-  for (const auto& [format, name] : kWeightFormats) {
-    for (const int64_t rows : {1, 8, 32, 256, 512}) gemm(set, format, rows, 2048, 2048);
-    for (const int64_t rows : {1, 8, 512}) gemm(set, format, rows, 5632, 2048);
-    for (const int64_t rows : {1, 8, 512}) gemm(set, format, rows, 2048, 5632);
-  }
+  const auto products = [&](WeightFormat format, Activations activations) {
+    for (const int64_t rows : {1, 8, 32, 256, 512}) {
+      gemm(set, format, activations, rows, 2048, 2048);
+    }
+    for (const int64_t rows : {1, 8, 512}) gemm(set, format, activations, rows, 5632, 2048);
+    for (const int64_t rows : {1, 8, 512}) gemm(set, format, activations, rows, 2048, 5632);
+  };
+  for (const auto& [format, name] : kWeightFormats) products(format, Activations::kFp32);
+  products(WeightFormat::kInt4, Activations::kInt8);
   const Heads grouped{32, 8, 64};
   const Heads small{9, 3, 64};
   for (const auto& [format, name] : kCacheFormats) {
