@@ -1,5 +1,5 @@
-"""The seeded random checkpoints of tools/checkpoints: their encoders against the definitions, and
-`bulkhead inspect` on every family in every format.
+"""The seeded random checkpoints of tools/checkpoints: their encoders against the definitions,
+`bulkhead inspect` on every family in every format, and weights loaded as stored and by recipe.
 
     random_checkpoint_test.py path/to/bulkhead
 """
@@ -98,11 +98,13 @@ class Checkpoints(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name)
 
-    def inspect(self, path):
-        done = subprocess.run([BULKHEAD, "inspect", path], capture_output=True, text=True,
-                              timeout=60, check=False)
+    def run_bulkhead(self, *arguments):
+        done = subprocess.run([BULKHEAD, *arguments], capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return done.stdout.decode("utf-8", "replace")
+
+    def inspect(self, path):
+        return self.run_bulkhead("inspect", path)
 
     def test_every_family_in_every_format_is_a_whole_checkpoint(self):
         for name, config in configs().items():
@@ -131,6 +133,23 @@ class Checkpoints(unittest.TestCase):
         write(configs()["glm4_moe"], "fp8", self.path / "x")
         self.assertGreater(len(list((self.path / "x").glob("model-*.safetensors"))), 1)
         self.assertIn("as stored", self.inspect(self.path / "x"))
+
+    def test_formats_stay_as_they_are_or_become_what_a_recipe_says(self):
+        wanted = [("bf16", "auto", "bf16 (as stored)"), ("fp8", "auto", "fp8 (as stored)"),
+                  ("int4", "auto", "kimi (as stored)"), ("bf16", "kimi-fp8", "kimi-fp8 (--weights)"),
+                  ("fp8", "bf16", "bf16 (--weights)"), ("fp8", "int4", "int4 (--weights; ")]
+        for preset in ("nano", "nano-G"):
+            for form in ("bf16", "fp8", "int4"):
+                write(presets.PRESETS[preset], form, self.path / f"{preset}-{form}")
+            for form, weights, expected in wanted:
+                with self.subTest(preset=preset, format=form, weights=weights):
+                    path = self.path / f"{preset}-{form}"
+                    model = [path, "--weights", weights, "--kv-cache-memory", "16M", "-t", "1"]
+                    plan = self.run_bulkhead("serve", *model, "--dry-run")
+                    self.assertIn(expected, plan)
+                    answers = {self.run_bulkhead("generate", *model, "-p", "abcd", "-n", "6",
+                                                 "--temperature", "0") for _ in range(2)}
+                    self.assertEqual(len(answers), 1)
 
     def test_presets_have_the_sizes_they_are_named_for(self):
         for name, billions in (("mini-K", 1.31), ("mini-G", 3.3)):
