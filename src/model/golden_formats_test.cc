@@ -35,7 +35,7 @@ struct Formats {
 };
 
 constexpr Formats kFormats[] = {
-    {"bf16", kF, 0.05f, 0.1f}, {"fp8", kB, 0.15f, 0.25f}, {"fp8", kF, 0.15f, 0.25f},
+    {"bf16", kF, 0.1f, 0.15f}, {"fp8", kB, 0.15f, 0.25f}, {"fp8", kF, 0.15f, 0.25f},
     {"int4", kB, 0.5f, 0.8f},  {"int4", kF, 0.5f, 0.8f},  {"int4,head=int4", kB, 0.5f, 0.8f},
 };
 
