@@ -26,7 +26,12 @@ model::ModelConfig smollm2() {
   return config;
 }
 
-model::WeightFacts weights(uint64_t bytes) { return {.bytes = bytes, .format = "bf16"}; }
+model::WeightFacts weights(uint64_t bytes, const char* format = "bf16") {
+  model::WeightFacts facts;
+  facts.bytes = bytes;
+  facts.format = format;
+  return facts;
+}
 
 TEST(Plan, DefaultsAreTwoGibOfCacheAndTheModelsContext) {
   const auto plan = make_plan({}, smollm2(), weights(kGiB / 4), machine());
@@ -154,15 +159,14 @@ TEST(Plan, WeightsAreThereOnceWhereBothPoolsWantTheSame) {
   EXPECT_EQ(same->prefill->weights_text, "bf16 (--prefill.weights)");
   EXPECT_EQ(same->weights_text, "bf16 (as stored)");
   options.decode.weights = *model::parse_recipe("int4");
-  const model::WeightFacts int4{.bytes = kGiB / 4, .format = "int4"};
-  const auto two = make_plan(options, smollm2(), int4, machine(), weights(kGiB));
+  const auto two =
+      make_plan(options, smollm2(), weights(kGiB / 4, "int4"), machine(), weights(kGiB));
   ASSERT_TRUE(two.ok());
   EXPECT_FALSE(two->weights_shared);
   EXPECT_EQ(two->weight_bytes, kGiB / 4);
   EXPECT_EQ(two->prefill->weight_bytes, kGiB);
-  EXPECT_FALSE(make_plan(options, smollm2(), weights(12 * kGiB), machine(),
-                         model::WeightFacts{.bytes = 12 * kGiB, .format = "fp8"})
-                   .ok())
+  EXPECT_FALSE(
+      make_plan(options, smollm2(), weights(12 * kGiB), machine(), weights(12 * kGiB, "fp8")).ok())
       << "both do not fit";
 }
 

@@ -7,18 +7,39 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/kv_write.h"
 
 namespace bulkhead::transfer {
 
-base::Result<ConvertPage> page_conversion(const kv::PageLayout& from, const kv::PageLayout& to) {
-  if (from != to) {
-    return base::unsupported(
-        fmt::format("pages of {} are not converted to {}", from.id(), to.id()));
+namespace {
+
+// Slots behind the written ones are copied along: nobody reads them, and a page in one piece is
+// faster than its parts.
+void copy_page(const kv::CacheView& from, const kv::CacheView& to, const PageMove& move) {
+  const size_t bytes = from.layout.page_bytes();
+  std::memcpy(to.arena + static_cast<size_t>(move.to) * bytes,
+              from.arena + static_cast<size_t>(move.from) * bytes, bytes);
+}
+
+// With the bytes that a model would have written into a page of the other format.
+void quantise_page(const kv::CacheView& from, const kv::CacheView& to, const PageMove& move) {
+  for (int32_t layer = 0; layer < from.layout.layers; ++layer) {
+    kernels::convert_page(from.layer(layer), move.from, to.layer(layer), move.to, move.tokens);
   }
-  // Slots behind the written ones are copied along: nobody reads them, and a page in one piece is
-  // faster than its parts.
-  return ConvertPage([bytes = from.page_bytes()](const std::byte* source, std::byte* target,
-                                                 int32_t) { std::memcpy(target, source, bytes); });
+  for (int32_t layer = 0; layer < from.layout.index_layers; ++layer) {
+    kernels::convert_page(from.index_layer(layer), move.from, to.index_layer(layer), move.to,
+                          move.tokens);
+  }
+}
+
+}  // namespace
+
+base::Result<ConvertPage> page_conversion(const kv::PageLayout& from, const kv::PageLayout& to) {
+  if (from == to) return ConvertPage(copy_page);
+  kv::PageLayout other = from;
+  other.format = to.format;
+  if (other == to && from.format == kv::PageFormat::kBf16) return ConvertPage(quantise_page);
+  return base::unsupported(fmt::format("pages of {} are not converted to {}", from.id(), to.id()));
 }
 
 ConvertingLink::ConvertingLink(const ConvertingLinkOptions& options, ConvertingLinkDeps deps)
@@ -28,7 +49,7 @@ ConvertingLink::ConvertingLink(const ConvertingLinkOptions& options, ConvertingL
            "both pools cut sequences at the same positions");
   promises_.reserve(options.capacity);
   parcels_.reserve(options.capacity);
-  jobs_.reserve(static_cast<size_t>(options.pages_per_step));
+  moves_.reserve(static_cast<size_t>(options.pages_per_step));
 }
 
 bool ConvertingLink::reserve(wire::Slot slot, int64_t tokens) {
@@ -61,37 +82,31 @@ int32_t ConvertingLink::pages_of(const Parcel& parcel) const {
   return deps_.to.pages_for(parcel.handoff.state.written);
 }
 
-// Adds the parcel's next pages to the jobs, as many as there is room for.
+// Adds the parcel's next pages to the moves, as many as there is room for.
 void ConvertingLink::plan(Parcel& parcel) {
   const auto limit = static_cast<size_t>(options_.pages_per_step);
   const int32_t page_tokens = deps_.to.layout().page_tokens;
-  const kv::CacheView from = deps_.from.view();
-  const kv::CacheView to = deps_.to.view();
   const int32_t pages = pages_of(parcel);
-  for (; parcel.converted < pages && jobs_.size() < limit; ++parcel.converted) {
+  for (; parcel.converted < pages && moves_.size() < limit; ++parcel.converted) {
     const auto index = static_cast<size_t>(parcel.converted);
     const int32_t begin = parcel.converted * page_tokens;
     const int32_t tokens = std::min(page_tokens, parcel.handoff.state.written - begin);
     BH_CHECK(parcel.pages.cover(begin + tokens), "promised at admission");
-    const auto source = static_cast<size_t>(parcel.handoff.pages.pages()[index]);
-    const auto target = static_cast<size_t>(parcel.pages.pages()[index]);
-    jobs_.push_back({from.arena + source * from.layout.page_bytes(),
-                     to.arena + target * to.layout.page_bytes(), tokens});
+    moves_.push_back({parcel.handoff.pages.pages()[index], parcel.pages.pages()[index], tokens});
   }
 }
 
 void ConvertingLink::advance() {
-  jobs_.clear();
+  moves_.clear();
   for (Parcel& parcel : parcels_) plan(parcel);
-  if (jobs_.empty()) return;
-  const auto convert = [this](size_t item, unsigned) {
-    const Job& job = jobs_[item];
-    deps_.convert(job.from, job.to, job.tokens);
-  };
+  if (moves_.empty()) return;
+  const kv::CacheView from = deps_.from.view();
+  const kv::CacheView to = deps_.to.view();
+  const auto convert = [&](size_t item, unsigned) { deps_.convert(from, to, moves_[item]); };
   if (deps_.threads != nullptr) {
-    deps_.threads->run(jobs_.size(), convert);
+    deps_.threads->run(moves_.size(), convert);
   } else {
-    for (size_t item = 0; item < jobs_.size(); ++item) convert(item, 0);
+    for (size_t item = 0; item < moves_.size(); ++item) convert(item, 0);
   }
   // Prefill's pages are free again as soon as they are not needed.
   for (Parcel& parcel : parcels_) {

@@ -20,8 +20,15 @@
 
 namespace bulkhead::transfer {
 
-// Writes into `to`, a page of the receiving layout, what the first `tokens` slots of `from` hold.
-using ConvertPage = std::function<void(const std::byte* from, std::byte* to, int32_t tokens)>;
+// A page's way from one pool to the other.
+struct PageMove {
+  kv::PageId from = 0;
+  kv::PageId to = 0;
+  int32_t tokens = 0;  // slots that hold something, from the first on
+};
+// Writes the target page. Any thread; nobody else writes either page.
+using ConvertPage =
+    std::function<void(const kv::CacheView& from, const kv::CacheView& to, const PageMove& move)>;
 
 // Between pools of these layouts. kUnsupported: nobody converts between their formats.
 base::Result<ConvertPage> page_conversion(const kv::PageLayout& from, const kv::PageLayout& to);
@@ -63,12 +70,6 @@ class ConvertingLink final : public Link {
     wire::Slot slot = 0;
     kv::Reservation pages;
   };
-  struct Job {
-    const std::byte* from = nullptr;
-    std::byte* to = nullptr;
-    int32_t tokens = 0;
-  };
-
   int32_t pages_of(const Parcel& parcel) const;
   void plan(Parcel& parcel);
 
@@ -76,7 +77,7 @@ class ConvertingLink final : public Link {
   ConvertingLinkDeps deps_;
   std::vector<Promise> promises_;  // of requests that are with prefill
   std::vector<Parcel> parcels_;
-  std::vector<Job> jobs_;  // of one advance()
+  std::vector<PageMove> moves_;  // of one advance()
 };
 
 }  // namespace bulkhead::transfer

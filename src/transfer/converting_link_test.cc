@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -22,13 +23,17 @@ std::unique_ptr<kv::PagePool> make_pool(int32_t pages) {
 struct Bench {
   explicit Bench(int32_t pages_per_step = 16, device::ThreadPool* threads = nullptr)
       : link({.capacity = 4, .pages_per_step = pages_per_step},
-             {*from, *to, [this](const std::byte* a, std::byte* b, int32_t n) { record(a, b, n); },
+             {*from, *to,
+              [this](const kv::CacheView& source, const kv::CacheView& target,
+                     const PageMove& move) { record(source, target, move); },
               threads}) {}
 
-  void record(const std::byte* source, std::byte* target, int32_t tokens) {
-    const std::scoped_lock lock(mutex);
-    tokens_seen.push_back(tokens);
-    copy(source, target, tokens);
+  void record(const kv::CacheView& source, const kv::CacheView& target, const PageMove& move) {
+    {
+      const std::scoped_lock lock(mutex);
+      tokens_seen.push_back(move.tokens);
+    }
+    copy(source, target, move);
   }
   // A prompt of `tokens` tokens whose pages are filled with `mark`, and its first answer token.
   void offer(wire::Slot slot, int32_t tokens, int32_t max_tokens, uint8_t mark) {
@@ -141,6 +146,59 @@ TEST(ConvertingLink, ManyThreadsCopyWhatOneDoes) {
   ASSERT_TRUE(received.has_value());
   for (const kv::PageId page : received->pages.pages()) {
     EXPECT_EQ(*Bench::at(*bench.to, page), std::byte{0x3C});
+  }
+}
+
+TEST(PageConversion, OnlyTheFormatMayDifferAndOnlyFromBf16) {
+  const kv::PageLayout bf16 = make_pool(1)->layout();
+  kv::PageLayout fp8 = bf16;
+  fp8.format = kv::PageFormat::kFp8E4m3;
+  EXPECT_TRUE(page_conversion(bf16, bf16).ok());
+  EXPECT_TRUE(page_conversion(fp8, fp8).ok());
+  EXPECT_TRUE(page_conversion(bf16, fp8).ok());
+  const auto back = page_conversion(fp8, bf16);
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().message.find("fp8_e4m3/16x1x1x16"), std::string::npos);
+  kv::PageLayout other = fp8;
+  other.layers = 2;
+  EXPECT_FALSE(page_conversion(bf16, other).ok());
+}
+
+// C083
+TEST(PageConversion, EveryLayerAndEveryIndexLayerOfThePageArrives) {
+  kv::PageLayout bf16;
+  bf16.page_tokens = kPageTokens;
+  bf16.layers = 3;
+  bf16.kv_heads = 1;
+  bf16.head_dim = 48;
+  bf16.latent_dim = 32;
+  bf16.index_layers = 2;
+  bf16.index_dim = 16;
+  kv::PageLayout fp8 = bf16;
+  fp8.format = kv::PageFormat::kFp8E4m3;
+  std::vector<std::byte> source(2 * bf16.page_bytes());
+  std::vector<std::byte> target(2 * fp8.page_bytes(), std::byte{0xEE});
+  // 1.0 everywhere: a code and a power of two that are neither 0 nor what the target held.
+  for (size_t i = 0; i < source.size(); i += 2) {
+    source[i] = std::byte{0x80};
+    source[i + 1] = std::byte{0x3F};
+  }
+  (*page_conversion(bf16, fp8))({source.data(), bf16, 2}, {target.data(), fp8, 2},
+                                {.from = 1, .to = 1, .tokens = kPageTokens});
+  const auto begin = target.begin() + static_cast<std::ptrdiff_t>(fp8.page_bytes());
+  EXPECT_EQ(std::count(target.begin(), begin, std::byte{0xEE}),
+            static_cast<std::ptrdiff_t>(fp8.page_bytes()))
+      << "the page before is not touched";
+  // What alignment leaves over may stay as it was.
+  const kv::CacheView view{target.data(), fp8, 2};
+  const auto first_code = [&](const kernels::KvLayerView& layer) {
+    return target[layer.page_stride + layer.k_offset];
+  };
+  for (int32_t layer = 0; layer < fp8.layers; ++layer) {
+    EXPECT_NE(first_code(view.layer(layer)), std::byte{0xEE}) << layer;
+  }
+  for (int32_t layer = 0; layer < fp8.index_layers; ++layer) {
+    EXPECT_NE(first_code(view.index_layer(layer)), std::byte{0xEE}) << "index " << layer;
   }
 }
 

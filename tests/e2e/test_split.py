@@ -150,6 +150,47 @@ class SplitServer(OwnServer):
         self.assertIn("copied on their way", log)
 
 
+class Hybrid(OwnServer):
+    """Each pool in formats of its own."""
+
+    flags = (
+        "--placement",
+        "split",
+        "--context-length",
+        "512",
+        "--prefill.weights",
+        "fp8",
+        "--decode.weights",
+        "int4",
+        "--decode.kv",
+        "fp8_e4m3",
+        "--prefill.kv-cache-memory",
+        "64M",
+        "--decode.kv-cache-memory",
+        "64M",
+    )
+
+    def test_answers_are_the_same_alone_together_and_from_the_cache(self):
+        alone = [greedy(self.server, prompt) for prompt in PROMPTS]
+        jobs = [lambda prompt=prompt: greedy(self.server, prompt) for prompt in PROMPTS * 3]
+        self.assertEqual(harness.together(jobs, 12), alone * 3)
+        long = "word " * 100
+        self.assertEqual(greedy(self.server, long), greedy(self.server, long), "from the cache")
+        harness.wait_until(lambda: harness.idle(self.server), "idle")
+
+    def test_formats_are_told(self):
+        pools = harness.call(self.server, "GET", "/get_server_info").json()["pools"]
+        told = {
+            name: (pool["weights"], pool["kv_cache_dtype"]) for name, pool in pools.items()
+        }
+        self.assertEqual(told, {"prefill": ("fp8", "bf16"), "decode": ("int4", "fp8_e4m3")})
+        ratio = (
+            pools["decode"]["max_total_num_tokens"] / pools["prefill"]["max_total_num_tokens"]
+        )
+        self.assertGreater(ratio, 1.9)
+        self.assertIn("converted on their way", self.server.log_text())
+
+
 class Deployment(unittest.TestCase):
     def setUp(self):
         if not can_start_servers():
@@ -222,6 +263,8 @@ class Deployment(unittest.TestCase):
         self.assertEqual(options["model"]["source"], "flag")
         self.assertEqual(options["threads"]["source"], "derived")
         self.assertEqual(options["decode.weights"]["source"], "file")
+        self.assertIn("as stored", options["decode.weights"]["why"])
+        self.assertEqual(options["decode.kv"]["value"], "fp8_e4m3")
         self.assertIn("all logical CPUs", options["threads"]["why"])
 
     def test_an_explanation_is_a_deployment_file_that_explains_itself(self):

@@ -1,10 +1,11 @@
-// SOLO on real models in every format of weights and cache: what a request gets among others, in a
-// pool that is too small for all of them, is what it gets alone, and a prefix that was found in the
-// cache gives what computing it gives.
+// SOLO on real models in every format of weights and cache, in one pool and in two: what a request
+// gets among others, in a pool that is too small for all of them, is what it gets alone, and a
+// prefix that was found in the cache gives what computing it gives.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/rng.h"
 #include "model/testing/files.h"
@@ -25,6 +26,9 @@ struct Formats {
   const char* model;  // of tests/golden/models
   const char* recipe;
   kv::PageFormat cache;
+  // Of prefill in the split placement; null: the shared one.
+  const char* prefill_recipe = nullptr;
+  kv::PageFormat prefill_cache = kv::PageFormat::kBf16;
 };
 
 class SoloFormats : public ::testing::TestWithParam<Formats> {
@@ -34,10 +38,33 @@ class SoloFormats : public ::testing::TestWithParam<Formats> {
     const auto fast = std::ranges::find_if(
         paths, [](const auto& path) { return !path.tiles && path.name != "ref"; });
     if (fast == paths.end()) GTEST_SKIP() << "the reference path would take minutes";
-    model_ =
-        model::testing::load_model(model::testing::golden_directory() / "models" / GetParam().model,
-                                   *fast, kLimits, 1, *model::parse_recipe(GetParam().recipe));
+    const auto load = [&](const char* recipe) {
+      return model::testing::load_model(
+          model::testing::golden_directory() / "models" / GetParam().model, *fast, kLimits, 1,
+          *model::parse_recipe(recipe));
+    };
+    model_ = load(GetParam().recipe);
     ASSERT_NE(model_.decoder, nullptr);
+    if (!is_split() || one_recipe()) return;
+    prefill_model_ = load(GetParam().prefill_recipe);
+    ASSERT_NE(prefill_model_.decoder, nullptr);
+  }
+
+  static bool is_split() { return GetParam().prefill_recipe != nullptr; }
+  static bool one_recipe() {
+    return std::string_view(GetParam().prefill_recipe) == GetParam().recipe;
+  }
+  // Split or not, the bits are the same.
+  static bool formats_agree() {
+    return is_split() && one_recipe() && GetParam().cache == GetParam().prefill_cache;
+  }
+  testing::StackOptions in_formats(testing::StackOptions options, bool split) const {
+    options.cache_format = GetParam().cache;
+    if (!split) return options;
+    options.prefill_pages = options.pages;
+    options.prefill_cache_format = GetParam().prefill_cache;
+    options.prefill_decoder = prefill_model_.decoder.get();
+    return options;
   }
 
   // Half of the prompts begin alike.
@@ -64,9 +91,9 @@ class SoloFormats : public ::testing::TestWithParam<Formats> {
   }
 
   Tokens alone(const wire::GenerateRequest& request) {
-    EngineStack stack(
-        *model_.decoder,
-        {.pages = 8, .chunk_tokens = 256, .running_max = 1, .cache_format = GetParam().cache});
+    EngineStack stack(*model_.decoder,
+                      in_formats({.pages = 8, .chunk_tokens = 256, .running_max = 1},
+                                 is_split() && !formats_agree()));
     const auto running = stack.submit(request);
     EXPECT_TRUE(running.status.ok());
     EXPECT_TRUE(stack.run_until_idle());
@@ -74,14 +101,14 @@ class SoloFormats : public ::testing::TestWithParam<Formats> {
   }
 
   model::testing::LoadedModel model_;
+  model::testing::LoadedModel prefill_model_;  // empty: model_ serves both pools
 };
 
 // C006, C014
 TEST_P(SoloFormats, EveryAnswerIsTheOneThatTheRequestGetsAlone) {
   const std::vector<wire::GenerateRequest> wanted = requests();
-  EngineStack stack(
-      *model_.decoder,
-      {.pages = 24, .chunk_tokens = 48, .running_max = 8, .cache_format = GetParam().cache});
+  EngineStack stack(*model_.decoder,
+                    in_formats({.pages = 24, .chunk_tokens = 48, .running_max = 8}, is_split()));
   std::vector<EngineStack::Running> running;
   running.reserve(wanted.size());
   base::Rng rng(9);
@@ -112,10 +139,20 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Formats{"qwen3_moe", "bf16", kBf16}, Formats{"qwen3_moe", "fp8", kFp8},
                       Formats{"qwen3_moe", "int4", kBf16}, Formats{"glm_moe_dsa", "bf16", kFp8},
                       Formats{"glm_moe_dsa", "int4", kFp8}, Formats{"deepseek_v3", "fp8", kFp8},
-                      Formats{"deepseek_v3", "kimi-fp8", kBf16}, Formats{"llama", "bf16", kFp8}),
+                      Formats{"deepseek_v3", "kimi-fp8", kBf16}, Formats{"llama", "bf16", kFp8},
+                      Formats{"llama", "bf16", kBf16, "bf16", kBf16},
+                      Formats{"glm_moe_dsa", "int4", kFp8, "int4", kFp8},
+                      Formats{"llama", "bf16", kFp8, "bf16", kBf16},
+                      Formats{"qwen3_moe", "int4", kFp8, "fp8", kBf16},
+                      Formats{"glm_moe_dsa", "int4", kFp8, "fp8", kBf16},
+                      Formats{"deepseek_v3", "kimi-fp8", kFp8, "fp8", kBf16}),
     [](const auto& param) {
       std::string name = fmt::format("{}_{}_{}", param.param.model, param.param.recipe,
                                      kv::to_string(param.param.cache));
+      if (param.param.prefill_recipe != nullptr) {
+        name += fmt::format("_after_{}_{}", param.param.prefill_recipe,
+                            kv::to_string(param.param.prefill_cache));
+      }
       std::ranges::replace(name, '-', '_');
       return name;
     });

@@ -38,7 +38,10 @@ struct StackOptions {
   uint32_t running_max = 8;
   uint32_t queued_max = 256;
   bool prefix_cache = true;
-  kv::PageFormat cache_format = kv::PageFormat::kBf16;
+  kv::PageFormat cache_format = kv::PageFormat::kBf16;  // of both pools, or of decode
+  // Of the split placement; null: one decoder serves both pools.
+  kv::PageFormat prefill_cache_format = kv::PageFormat::kBf16;
+  model::Decoder* prefill_decoder = nullptr;
 };
 
 class EngineStack {
@@ -47,12 +50,16 @@ class EngineStack {
               const base::Clock* clock = nullptr)
       : clock_(clock != nullptr ? *clock : steady_),
         split_(options.prefill_pages > 0),
-        pages_(make_pages(decoder, options, options.pages)),
-        prefill_pages_(split_ ? make_pages(decoder, options, options.prefill_pages) : nullptr),
+        pages_(make_pages(decoder, options, options.pages, options.cache_format)),
+        prefill_pages_(split_ ? make_pages(decoder, options, options.prefill_pages,
+                                           options.prefill_cache_format)
+                              : nullptr),
         index_(filled_pages(),
                {.enabled = options.prefix_cache, .identity = "stand-in", .secret = {1}}),
         executor_(take(engine::Executor::create(decoder, pages_->view()))),
-        prefill_executor_(take(engine::Executor::create(decoder, filled_pages().view()))),
+        prefill_executor_(take(engine::Executor::create(
+            options.prefill_decoder != nullptr ? *options.prefill_decoder : decoder,
+            filled_pages().view()))),
         sampler_(decoder.facts().vocabulary_size),
         link_(options.running_max),
         converting_({.capacity = options.running_max, .pages_per_step = options.link_pages},
@@ -163,12 +170,13 @@ class EngineStack {
     return link_;
   }
   static std::unique_ptr<kv::PagePool> make_pages(const model::Decoder& decoder,
-                                                  const StackOptions& options, int32_t pages) {
+                                                  const StackOptions& options, int32_t pages,
+                                                  kv::PageFormat format) {
     kv::PageLayout layout = decoder.facts().cache;
     layout.page_tokens = options.page_tokens;
-    layout.format = options.cache_format;
-    return take(kv::PagePool::create(
-        layout, {.pages = pages, .boot_nonce = 0xB017, .poison_free = true}));
+    layout.format = format;
+    return take(
+        kv::PagePool::create(layout, {.pages = pages, .boot_nonce = 0xB017, .poison_free = true}));
   }
   static wire::GenerateLimits limits(const model::Decoder& decoder, const StackOptions& options) {
     return {decoder.facts().context_tokens,

@@ -224,7 +224,9 @@ Derived derived_of(const ModelOptions& options) {
   cpu.logical_cpus = 4;
   cpu.memory_bytes = uint64_t{8} << 30;
   Derived derived;
-  const model::WeightFacts weights{.bytes = uint64_t{1} << 20, .format = "bf16"};
+  model::WeightFacts weights;
+  weights.bytes = uint64_t{1} << 20;
+  weights.format = "bf16";
   derived.plan = *make_plan(options, config, weights, cpu);
   derived.model_name = "tiny";
   return derived;

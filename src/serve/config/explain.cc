@@ -70,19 +70,18 @@ Explanation explain_one(const OptionSpec& spec, const Settings& settings, const 
   Explanation out;
   out.spec = &spec;
   out.value = spec.show(settings.options);
-  if (const auto given = settings.given.find(spec.name); given != settings.given.end()) {
-    out.source = to_string(given->second.source);
-    out.where = given->second.where;
-    return out;
-  }
-  out.source = "default";
+  const auto given = settings.given.find(spec.name);
+  const bool is_given = given != settings.given.end();
+  out.source = is_given ? to_string(given->second.source) : "default";
+  if (is_given) out.where = given->second.where;
   const char* idle = without_effect(spec, settings.options.model.placement);
   if (idle != nullptr) {
     out.why = idle;
   } else if (out.value.empty()) {
+    // Nobody said anything, or "auto".
     out.why = spec.unset;
     if (auto value = derived_value(spec, derived)) {
-      out.source = "derived";
+      if (!is_given) out.source = "derived";
       out.value = std::move(value->value);
       out.why = std::move(value->why);
     }
