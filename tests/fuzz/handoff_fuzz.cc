@@ -1,13 +1,15 @@
 // Any bytes as a frame between workers, and as a conversation with either side after a greeting as
 // it should be. Nothing may crash, both sides get every page back, and what arrives is right.
 //
-// A conversation is a list of: type, number of bytes, body. Grant ids that are zero mean the grant
-// that is open, which no stranger could guess.
+// A conversation is a list of: type, number of bytes in two bytes, body. Grant ids that are zero
+// mean the grant that is open, which no stranger could guess.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
@@ -68,17 +70,19 @@ void converse(std::span<const std::byte> input, Session& peer, Step step) {
     }
   };
   for (int32_t i = 0; i < 4; ++i) listen();
-  while (input.size() > 2) {
+  while (input.size() > 3) {
     const auto type = std::to_integer<uint16_t>(input[0]);
-    const size_t bytes = std::min<size_t>(std::to_integer<size_t>(input[1]), input.size() - 2);
-    const Frame frame = bulkhead::transfer::remote::frame_of(type, input.subspan(2, bytes));
+    const size_t stated =
+        std::to_integer<size_t>(input[1]) + std::to_integer<size_t>(input[2]) * 256;
+    const size_t bytes = std::min(stated, input.size() - 3);
+    const Frame frame = bulkhead::transfer::remote::frame_of(type, input.subspan(3, bytes));
     auto decoded = bulkhead::transfer::remote::decode_frame(frame);
     if (decoded.ok()) {
       std::visit(FillIn{open}, decoded->message);
       peer.post(decoded->message);
     }
     listen();
-    input = input.subspan(2 + bytes);
+    input = input.subspan(3 + bytes);
   }
 }
 

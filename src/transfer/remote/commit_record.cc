@@ -44,8 +44,8 @@ std::optional<FaultReport> check_record(const Commit& commit, const TransferId& 
     return integrity("the record's layers are not those of a page");
   }
   if (commit.tokens != tokens) {
-    return integrity(fmt::format("the record has {} tokens, {} were granted", commit.tokens,
-                                 tokens));
+    return integrity(
+        fmt::format("the record has {} tokens, {} were granted", commit.tokens, tokens));
   }
   if (commit.pages.size() != landing.pages().size()) {
     return integrity(fmt::format("the record has {} pages, {} were granted", commit.pages.size(),

@@ -59,7 +59,8 @@ Fate run_three(HandoffRig& rig) {
 
 void expect_alive(HandoffRig& rig) {
   rig.network.set_plan(nullptr);
-  if (!rig.prefill.sender->session().is_open() || !rig.decode.receiver->session().is_open()) rig.connect();
+  if (!rig.prefill.sender->session().is_open() || !rig.decode.receiver->session().is_open())
+    rig.connect();
   ASSERT_TRUE(rig.open());
   rig.run(transfer(100), 50);
   ASSERT_TRUE(rig.settle());
@@ -70,8 +71,8 @@ void expect_alive(HandoffRig& rig) {
 bool is_harmless(MessageType type, NetFault fault) {
   // Seen twice is seen once; and what is asked for again comes again.
   if (fault == NetFault::kDuplicate || fault == NetFault::kNone) return true;
-  const bool passed_over = fault == NetFault::kDrop || fault == NetFault::kReorder ||
-                           fault == NetFault::kDelay;
+  const bool passed_over =
+      fault == NetFault::kDrop || fault == NetFault::kReorder || fault == NetFault::kDelay;
   return passed_over && (type == MessageType::kChunk || type == MessageType::kCommit ||
                          type == MessageType::kAccept || type == MessageType::kHeartbeat ||
                          type == MessageType::kAck || type == MessageType::kRevoke ||
@@ -80,6 +81,7 @@ bool is_harmless(MessageType type, NetFault fault) {
 
 class Faults : public testing::TestWithParam<NetFault> {};
 
+// C078: any message may be lost, among them every acknowledgement.
 TEST_P(Faults, AtEveryStepEndInRightBytesOrNone) {
   const NetFault fault = GetParam();
   int32_t steps_hit = 0;
@@ -89,8 +91,7 @@ TEST_P(Faults, AtEveryStepEndInRightBytesOrNone) {
       SCOPED_TRACE(testing::Message()
                    << to_string(fault) << " of " << to_string(type) << " " << nth);
       int32_t hits = 0;
-      HandoffRig rig(
-          {.pages = 16, .window_frames = 8, .plan = once(type, nth, fault, &hits)});
+      HandoffRig rig({.pages = 16, .window_frames = 8, .plan = once(type, nth, fault, &hits)});
       const Fate fate = run_three(rig);
       if (hits == 0) break;
       ++steps_hit;
@@ -130,9 +131,8 @@ TEST(BadNetwork, APartitionIsNoticedByBothSidesAndHealsWithoutARestart) {
   ASSERT_TRUE(rig.open());
   rig.run(transfer(1), 20);
   ASSERT_TRUE(rig.settle());
-  rig.network.set_plan([](int32_t, std::span<const std::byte>, uint64_t) {
-    return NetFault::kPartition;
-  });
+  rig.network.set_plan(
+      [](int32_t, std::span<const std::byte>, uint64_t) { return NetFault::kPartition; });
   rig.grant(transfer(2), 70);
   rig.open_at_prefill(transfer(2), 70);
   ASSERT_TRUE(rig.settle());

@@ -90,8 +90,8 @@ TEST(Handoff, AShortPromptDoesNotWaitForALongOne) {
   expect_well(rig, transfer(1));
 }
 
+// C084: longer than every ring: pages, remembered grants, sequence numbers.
 TEST(Handoff, ThousandsPassThroughSmallPoolsAndAllAreRight) {
-  // C084: longer than every ring: pages, remembered grants, sequence numbers.
   HandoffRig rig({.pages = 16});
   rig.decode.options.accepted_kept = 8;
   rig.connect();
@@ -123,7 +123,8 @@ TEST(Handoff, ASlowPeerIsWaitedForWithBoundedMemory) {
   EXPECT_EQ(rig.balance(), "");
 }
 
-// Either owner gives up before the k-th poll, for every k until all is over anyway.
+// C076: either owner gives up before the k-th poll, for every k until all is over anyway; the
+// session and the transfer beside it go on.
 TEST(Handoff, MayBeAbortedByEitherSideAtEveryState) {
   for (int32_t side = 0; side < 3; ++side) {
     for (int32_t k = 0; k < 40; ++k) {
@@ -152,6 +153,7 @@ TEST(Handoff, MayBeAbortedByEitherSideAtEveryState) {
       }
       ASSERT_TRUE(rig.settle());
       expect_well(rig, transfer(2));
+      EXPECT_TRUE(rig.prefill.sender->session().is_open());
       const Outcome outcome = rig.outcome(transfer(1));
       ASSERT_TRUE(outcome.prefill.has_value());
       EXPECT_TRUE(outcome.arrived ? outcome.right : outcome.decode.has_value());
@@ -160,8 +162,8 @@ TEST(Handoff, MayBeAbortedByEitherSideAtEveryState) {
   }
 }
 
+// C075
 TEST(Handoff, AnAbortReachesTheOtherSideAtOnceAndNotByATimeout) {
-  // C075
   HandoffRig rig;
   ASSERT_TRUE(rig.open());
   rig.grant(transfer(1), 70);
@@ -181,8 +183,8 @@ TEST(Handoff, AnAbortReachesTheOtherSideAtOnceAndNotByATimeout) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+// C074: abort and success in both orders; the rig checks that nothing ends twice.
 TEST(Handoff, AnEndThatWasToldIsNotChangedByWhatComesLater) {
-  // C074: abort and success in both orders; the rig checks that nothing ends twice.
   for (const bool abort_first : {true, false}) {
     HandoffRig rig;
     ASSERT_TRUE(rig.open());
@@ -196,8 +198,8 @@ TEST(Handoff, AnEndThatWasToldIsNotChangedByWhatComesLater) {
   }
 }
 
+// C073: decode is told, before or after its grant, and gets no half of a cache.
 TEST(Handoff, PrefillThatRefusesAPromptLeavesDecodeNothingToRun) {
-  // C073: decode is told, before or after its grant, and gets no half of a cache.
   for (const bool granted_first : {true, false}) {
     HandoffRig rig;
     ASSERT_TRUE(rig.open());
@@ -213,6 +215,7 @@ TEST(Handoff, PrefillThatRefusesAPromptLeavesDecodeNothingToRun) {
   }
 }
 
+// C073
 TEST(Handoff, TheTwoSidesMustMeanTheSamePrompt) {
   HandoffRig rig;
   ASSERT_TRUE(rig.open());
@@ -225,8 +228,8 @@ TEST(Handoff, TheTwoSidesMustMeanTheSamePrompt) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+// C077: decode never heard of the request.
 TEST(Handoff, PagesThatNobodyAsksForAreGivenBack) {
-  // C077: decode never heard of the request.
   HandoffRig rig;
   ASSERT_TRUE(rig.open());
   rig.open_at_prefill(transfer(1), 40);
@@ -264,8 +267,8 @@ TEST(Handoff, ALeaseLastsAsLongAsPrefillSaysThatItHoldsTheGrant) {
   expect_well(rig, transfer(1));
 }
 
+// C078, C079: the answer to the revocation is lost until prefill is heard again.
 TEST(Handoff, QuarantineEndsWithTheAnswerAndNotWithTime) {
-  // C078, C079: the answer to the revocation is lost until prefill is heard again.
   HandoffRig rig;
   ASSERT_TRUE(rig.open());
   rig.grant(transfer(1), 70);
@@ -293,7 +296,8 @@ TEST(Handoff, QuarantineEndsWithTheAnswerAndNotWithTime) {
 }
 
 TEST(Handoff, AWriteAfterRevocationIsRefusedAndCounted) {
-  // The chunks are on the way when decode gives up, and arrive long after its pages have new owners.
+  // The chunks are on the way when decode gives up, and arrive long after its pages have new
+  // owners.
   bool late = true;
   HandoffRig rig({.pages = 6, .network = {.delay = kSecond * 2}});
   ASSERT_TRUE(rig.open());
@@ -341,8 +345,8 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
   }
 }
 
+// C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at once.
 TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {
-  // C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at once.
   HandoffRig rig({.pages = 4});
   ASSERT_TRUE(rig.open());
   rig.network.set_plan([](int32_t, std::span<const std::byte> frame, uint64_t) {

@@ -48,7 +48,7 @@ class Landing {
   size_t chunk_bytes_;
   size_t chunks_per_page_;
   std::vector<GrantPage> granted_;
-  std::vector<uint64_t> covered_;          // one bit a chunk
+  std::vector<uint64_t> covered_;         // one bit a chunk
   std::vector<uint32_t> chunks_missing_;  // per page
   std::vector<Digest> digests_;
   size_t pages_missing_;

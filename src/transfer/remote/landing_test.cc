@@ -152,8 +152,8 @@ TEST_F(LandingTest, TheRecordMustBeThatOfWhatIsThere) {
   EXPECT_EQ(refusal(bad), "the record is of another transfer");
 }
 
+// C083
 TEST_F(LandingTest, EveryPartOfAModelsCacheMustBeInTheRecord) {
-  // C083
   for (uint32_t page = 0; page < 3; ++page) land_page(page);
   Commit bad = record();
   bad.layer_bytes.pop_back();

@@ -67,9 +67,9 @@ std::array<uint8_t, 32> key_proof(std::string_view key, const Hello& speaker,
   }
   std::array<uint8_t, 32> proof{};
   unsigned int size = 0;
-  const auto* const made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                                reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                                proof.data(), &size);
+  const auto* const made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &size);
   BH_CHECK(made != nullptr && size == proof.size(), "HMAC-SHA-256 gives 32 bytes");
   return proof;
 }

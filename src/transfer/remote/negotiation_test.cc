@@ -36,6 +36,7 @@ const Skew kSkews[] = {
 
 class PairSkew : public testing::TestWithParam<Skew> {};
 
+// C079: peers of unlike versions do not pair up.
 TEST_P(PairSkew, IsRefusedByBothSidesWithTheSameClearReason) {
   HandoffRig rig;
   GetParam().change(rig.decode.options.session.identity);

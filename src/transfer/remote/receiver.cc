@@ -61,9 +61,8 @@ base::Status Receiver::grant(GrantRequest& request) {
 }
 
 void Receiver::abort(const TransferId& transfer) {
-  const auto arrived = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& a) {
-    return a.transfer == transfer;
-  });
+  const auto arrived = std::find_if(arrivals_.begin(), arrivals_.end(),
+                                    [&](const Arrival& a) { return a.transfer == transfer; });
   if (arrived != arrivals_.end()) {
     arrivals_.erase(arrived);
     ends_.push_back({transfer, {Fault::kAborted, "given up by its owner"}});
@@ -239,8 +238,8 @@ bool Receiver::was_accepted(const GrantId& grant) const {
 void Receiver::refuse(Grants::iterator grant, FaultReport why) {
   session_.post(Revoke{grant->first, why});
   end(grant->second.request, why);
-  quarantine_.emplace(grant->first, Quarantined{std::move(grant->second.landing).take_table(),
-                                                std::move(why)});
+  quarantine_.emplace(grant->first,
+                      Quarantined{std::move(grant->second.landing).take_table(), std::move(why)});
   incoming_.erase(grant);
 }
 
@@ -254,9 +253,9 @@ void Receiver::keep_time() {
     const auto next = std::next(grant);
     if (now >= grant->second.deadline) {
       ++counters_.leases_expired;
-      refuse(grant, {Fault::kLeaseExpired,
-                     fmt::format("nothing was heard of the transfer for {:.1f} s",
-                                 base::to_seconds(options_.lease))});
+      refuse(grant,
+             {Fault::kLeaseExpired, fmt::format("nothing was heard of the transfer for {:.1f} s",
+                                                base::to_seconds(options_.lease))});
     }
     grant = next;
   }

@@ -47,12 +47,6 @@ struct Arrival {
   Handoff handoff;
 };
 
-// fault kNone: well.
-struct TransferEnd {
-  TransferId transfer;
-  FaultReport why;
-};
-
 struct ReceiverCounters {
   uint64_t chunks_written = 0;
   uint64_t bytes_written = 0;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "transfer/remote/commit_record.h"
 #include "transfer/remote/digest.h"
+#include "wire/sequence_codec.h"
 
 namespace bulkhead::transfer::remote {
 
@@ -126,7 +127,8 @@ void Sender::hear(const Message& message) {
   } else if (const auto* revoke = std::get_if<Revoke>(&message)) {
     hear_revoke(*revoke);
   } else if (!std::holds_alternative<Heartbeat>(message)) {
-    session_.close(Fault::kProtocol, fmt::format("decode may not say: {}", to_string(type_of(message))));
+    session_.close(Fault::kProtocol,
+                   fmt::format("decode may not say: {}", to_string(type_of(message))));
   }
 }
 
@@ -204,9 +206,8 @@ void Sender::hear_revoke(const Revoke& revoke) {
   // True whether or not there was such a grant: nothing more is written under it. Chunks of it that
   // were posted before are in front of this answer.
   session_.post(RevokeAck{revoke.grant});
-  std::erase_if(unclaimed_, [&](const auto& waiting) {
-    return waiting.second.grant.grant == revoke.grant;
-  });
+  std::erase_if(unclaimed_,
+                [&](const auto& waiting) { return waiting.second.grant.grant == revoke.grant; });
   const auto entry = find_grant(revoke.grant);
   if (entry == outgoing_.end()) return;
   ++counters_.revoked;

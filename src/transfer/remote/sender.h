@@ -15,19 +15,19 @@
 #include <vector>
 
 #include "kv/page_table.h"
-#include "transfer/remote/receiver.h"
 #include "transfer/remote/session.h"
+#include "wire/sequence_state.h"
 
 namespace bulkhead::transfer::remote {
 
 // Makes the page that decode stores out of one of prefill's own, of which the first `tokens` slots
 // are written. Every byte of `out` is written; slots beyond say nothing of what was there before.
-using Convert = std::function<void(std::span<const std::byte> page, int32_t tokens,
-                                   std::span<std::byte> out)>;
+using Convert =
+    std::function<void(std::span<const std::byte> page, int32_t tokens, std::span<std::byte> out)>;
 
 struct SenderOptions {
   SessionOptions session;
-  base::Nanoseconds grant_wait{20'000'000'000};    // for decode to ask, once the prompt is done
+  base::Nanoseconds grant_wait{20'000'000'000};   // for decode to ask, once the prompt is done
   base::Nanoseconds commit_retry{1'000'000'000};  // a record without an answer is sent again
   int32_t commits_max = 10;
   size_t transfers_max = 1024;
@@ -37,7 +37,7 @@ struct SenderOptions {
 
 struct SenderCounters {
   uint64_t pages_sent = 0;
-  uint64_t bytes_sent = 0;    // of pages
+  uint64_t bytes_sent = 0;  // of pages
   uint64_t pages_resent = 0;
   uint64_t commits_sent = 0;
   uint64_t revoked = 0;
@@ -129,7 +129,7 @@ class Sender {
   Transfers outgoing_;
   std::map<TransferId, Unclaimed> unclaimed_;
   std::deque<TransferEnd> ended_;  // given up before they were granted, newest last
-  TransferId last_staged_;  // where the round robin stands
+  TransferId last_staged_;         // where the round robin stands
   Staged staged_;
   std::deque<TransferEnd> ends_;
   SenderCounters counters_;

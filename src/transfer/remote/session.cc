@@ -182,8 +182,8 @@ std::optional<Message> Session::take(DecodedFrame decoded) {
   } else if (const auto* ready = std::get_if<Ready>(&message)) {
     hear_ready(*ready);
   } else if (stage_ != Stage::kOpen) {
-    end(Fault::kProtocol, fmt::format("before the greeting nobody may say: {}", to_string(type_of(message))),
-        true);
+    end(Fault::kProtocol,
+        fmt::format("before the greeting nobody may say: {}", to_string(type_of(message))), true);
   } else if (!std::holds_alternative<Ack>(message)) {
     return std::move(message);
   }

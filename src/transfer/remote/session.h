@@ -19,12 +19,12 @@
 namespace bulkhead::transfer::remote {
 
 struct SessionOptions {
-  Hello identity;                               // the session draws its own nonce
-  std::string peer_key;                         // same on all workers of a deployment
-  base::Nanoseconds heartbeat{500'000'000};     // one is due this long after the last
+  Hello identity;                                // the session draws its own nonce
+  std::string peer_key;                          // same on all workers of a deployment
+  base::Nanoseconds heartbeat{500'000'000};      // one is due this long after the last
   base::Nanoseconds silence_max{5'000'000'000};  // the peer counts as lost after so long
-  base::Nanoseconds linger{500'000'000};        // for the last words of a closed session
-  uint32_t window_frames = 64;   // chunks under way, at most half the receiver's memory of frames
+  base::Nanoseconds linger{500'000'000};         // for the last words of a closed session
+  uint32_t window_frames = 64;  // chunks under way, at most half the receiver's memory of frames
   size_t waiting_frames_max = 4096;  // control messages that the connection has no room for yet
 };
 
@@ -33,9 +33,15 @@ struct SessionCounters {
   uint64_t frames_received = 0;
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
-  uint64_t replayed = 0;   // seen before, or too old to tell
-  uint64_t malformed = 0;  // at most one a session
+  uint64_t replayed = 0;     // seen before, or too old to tell
+  uint64_t malformed = 0;    // at most one a session
   uint64_t misdirected = 0;  // of another session
+};
+
+// How one transfer of a session came out; fault kNone: well.
+struct TransferEnd {
+  TransferId transfer;
+  FaultReport why;
 };
 
 class Session {
@@ -94,11 +100,11 @@ class Session {
   Frame outgoing_;
   Frame incoming_;
 
-  uint64_t sequence_ = 0;         // of the last frame made
-  uint64_t peer_arrived_ = 0;     // of ours, as the peer says
-  uint64_t highest_ = 0;          // of the peer's
-  uint64_t highest_told_ = 0;     // highest_ in the last frame made
-  std::bitset<1024> seen_;        // by sequence % 1024, of the last 1024
+  uint64_t sequence_ = 0;      // of the last frame made
+  uint64_t peer_arrived_ = 0;  // of ours, as the peer says
+  uint64_t highest_ = 0;       // of the peer's
+  uint64_t highest_told_ = 0;  // highest_ in the last frame made
+  std::bitset<1024> seen_;     // by sequence % 1024, of the last 1024
   base::Nanoseconds last_heard_{0};
   base::Nanoseconds last_heartbeat_{0};
   base::Nanoseconds closed_at_{0};

@@ -32,8 +32,8 @@ base::Result<SocketAddress> resolve(const std::string& text) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (const int bad = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); bad != 0) {
-    return base::Error{base::ErrorCode::kUnavailable,
-                       fmt::format("address {}: {}", text, gai_strerror(bad)), {}};
+    return base::Error{
+        base::ErrorCode::kUnavailable, fmt::format("address {}: {}", text, gai_strerror(bad)), {}};
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, freeaddrinfo);
   SocketAddress out;

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <ucp/api/ucp.h>
 
+#include <cstring>
 #include <deque>
 #include <map>
 #include <utility>
@@ -26,7 +27,8 @@ base::Error ucx_error(std::string_view doing, ucs_status_t status) {
 // outlives its connection if it has to.
 struct Operation {
   Frame frame;
-  void* request = nullptr;  // null: complete
+  std::unique_ptr<uint64_t> number;  // of a frame that is sent: its header, which UCX reads too
+  void* request = nullptr;           // null: complete
   bool failed = false;
 
   bool is_complete() {
@@ -59,7 +61,7 @@ class UcxTransport final : public Transport {
   base::Result<ucp_ep_h> make_endpoint(ucp_ep_params_t params);
   std::unique_ptr<UcxConnection> adopt(ucp_ep_h endpoint);
   // The endpoint's connection is gone; what is under way is finished here.
-  void retire(ucp_ep_h endpoint, std::deque<Operation> sends, std::deque<Operation> receipts);
+  void retire(ucp_ep_h endpoint, std::deque<Operation> under_way);
   void finish_retired();
 
   static void on_connection(ucp_conn_request_h request, void* self);
@@ -84,8 +86,9 @@ class UcxConnection final : public Connection {
       : transport_(transport), endpoint_(endpoint) {}
   ~UcxConnection() override { close(); }
 
-  State state() const override { return endpoint_ == nullptr || failed_ ? State::kClosed
-                                                                       : State::kOpen; }
+  State state() const override {
+    return endpoint_ == nullptr || failed_ ? State::kClosed : State::kOpen;
+  }
   std::string reason() const override { return reason_; }
   bool can_post() const override {
     return state() == State::kOpen && sends_.size() < transport_.options_.posted_max;
@@ -97,7 +100,7 @@ class UcxConnection final : public Connection {
 
   void fail(std::string reason);
   void progress();
-  ucs_status_t take(void* data, size_t bytes, uint64_t attributes);
+  ucs_status_t take(uint64_t number, void* data, size_t bytes, uint64_t attributes);
 
  private:
   UcxTransport& transport_;
@@ -105,7 +108,10 @@ class UcxConnection final : public Connection {
   bool failed_ = false;
   std::string reason_ = "closed here";
   std::deque<Operation> sends_;
-  std::deque<Operation> arrivals_;  // in the order in which they began to arrive
+  uint64_t sent_ = 0;
+  // By number: what is posted while a connection comes about may be overtaken by what follows.
+  std::map<uint64_t, Operation> arrivals_;
+  uint64_t next_ = 0;  // to be polled
   size_t arrived_bytes_ = 0;
   bool flushed_ = true;  // nothing was posted since the last flush was begun
   Operation flush_;
@@ -119,11 +125,13 @@ void UcxConnection::post(Frame& frame) {
   flushed_ = false;
   Operation& operation = sends_.emplace_back();
   operation.frame.swap(frame);
+  operation.number = std::make_unique<uint64_t>(sent_++);
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_REPLY;
-  void* request = ucp_am_send_nbx(endpoint_, kFrameMessage, nullptr, 0, operation.frame.data(),
-                                  operation.frame.size(), &param);
+  void* request =
+      ucp_am_send_nbx(endpoint_, kFrameMessage, operation.number.get(), sizeof(uint64_t),
+                      operation.frame.data(), operation.frame.size(), &param);
   if (UCS_PTR_IS_ERR(request)) {
     fail(fmt::format("sending: {}", ucs_status_string(UCS_PTR_STATUS(request))));
   } else {
@@ -136,10 +144,11 @@ void UcxConnection::post(Frame& frame) {
   }
 }
 
-// In the order in which frames began to arrive, whatever UCX finishes first.
+// In the order in which frames were posted, whatever UCX finishes first.
 bool UcxConnection::poll(Frame& frame) {
-  if (arrivals_.empty() || !arrivals_.front().is_complete()) return false;
-  Operation& front = arrivals_.front();
+  const auto next = arrivals_.find(next_);
+  if (next == arrivals_.end() || !next->second.is_complete()) return false;
+  Operation& front = next->second;
   if (front.failed) {
     fail("a frame did not arrive whole");
     return false;
@@ -147,7 +156,8 @@ bool UcxConnection::poll(Frame& frame) {
   arrived_bytes_ -= front.frame.size();
   frame.swap(front.frame);
   if (spare_.size() < 4) spare_.push_back(std::move(front.frame));
-  arrivals_.pop_front();
+  arrivals_.erase(next);
+  ++next_;
   return true;
 }
 
@@ -173,12 +183,17 @@ bool UcxConnection::drained() {
 }
 
 // Inside ucp_worker_progress(): a frame begins to arrive, or is there.
-ucs_status_t UcxConnection::take(void* data, size_t bytes, uint64_t attributes) {
+ucs_status_t UcxConnection::take(uint64_t number, void* data, size_t bytes, uint64_t attributes) {
   if (bytes > kFrameBytesMax || arrived_bytes_ + bytes > transport_.options_.arrived_bytes_max) {
     fail("the peer sends more than it may");
     return UCS_OK;
   }
-  Operation& arrival = arrivals_.emplace_back();
+  const auto [entry, added] = arrivals_.try_emplace(number);
+  if (!added || number < next_) {
+    fail("the peer numbers its frames twice");
+    return UCS_OK;
+  }
+  Operation& arrival = entry->second;
   arrived_bytes_ += bytes;
   if ((attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
     const auto* from = static_cast<const std::byte*>(data);
@@ -191,8 +206,8 @@ ucs_status_t UcxConnection::take(void* data, size_t bytes, uint64_t attributes) 
   }
   arrival.frame.resize(bytes);
   const ucp_request_param_t param{};
-  void* request = ucp_am_recv_data_nbx(transport_.worker_, data, arrival.frame.data(), bytes,
-                                       &param);
+  void* request =
+      ucp_am_recv_data_nbx(transport_.worker_, data, arrival.frame.data(), bytes, &param);
   if (UCS_PTR_IS_ERR(request)) {
     arrival.failed = true;
   } else {
@@ -211,8 +226,9 @@ void UcxConnection::close() {
   if (endpoint_ == nullptr) return;
   if (flush_.request != nullptr) sends_.push_back(std::exchange(flush_, {}));
   transport_.connections_.erase(endpoint_);
-  transport_.retire(std::exchange(endpoint_, nullptr), std::exchange(sends_, {}),
-                    std::exchange(arrivals_, {}));
+  for (auto& [number, arrival] : arrivals_) sends_.push_back(std::move(arrival));
+  arrivals_.clear();
+  transport_.retire(std::exchange(endpoint_, nullptr), std::exchange(sends_, {}));
 }
 
 // --- transport
@@ -249,8 +265,7 @@ base::Status UcxTransport::start() {
 base::Status UcxTransport::listen() {
   BH_ASSIGN(const SocketAddress address, resolve(options_.listen));
   ucp_listener_params_t params{};
-  params.field_mask =
-      UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
   params.sockaddr.addr = address.get();
   params.sockaddr.addrlen = address.length;
   params.conn_handler.cb = &UcxTransport::on_connection;
@@ -265,8 +280,8 @@ base::Status UcxTransport::listen() {
   }
   SocketAddress bound;
   bound.storage = attributes.sockaddr;
-  bound.length = attributes.sockaddr.ss_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                            : sizeof(sockaddr_in);
+  bound.length =
+      attributes.sockaddr.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   address_ = to_string(bound);
   return {};
 }
@@ -336,23 +351,23 @@ void UcxTransport::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) 
   }
 }
 
-ucs_status_t UcxTransport::on_message(void* self, const void*, size_t, void* data, size_t bytes,
-                                      const ucp_am_recv_param_t* param) {
+ucs_status_t UcxTransport::on_message(void* self, const void* header, size_t header_bytes,
+                                      void* data, size_t bytes, const ucp_am_recv_param_t* param) {
   auto& transport = *static_cast<UcxTransport*>(self);
-  if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  uint64_t number = 0;
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0 || header_bytes != sizeof number) {
+    return UCS_OK;
+  }
+  std::memcpy(&number, header, sizeof number);
   const auto entry = transport.connections_.find(param->reply_ep);
   if (entry == transport.connections_.end()) return UCS_OK;
-  return entry->second->take(data, bytes, param->recv_attr);
+  return entry->second->take(number, data, bytes, param->recv_attr);
 }
 
-void UcxTransport::retire(ucp_ep_h endpoint, std::deque<Operation> sends,
-                          std::deque<Operation> receipts) {
-  // The frames of a message under way stay where UCX knows them: a deque's move moves no element,
-  // and a frame's move keeps its bytes in place.
-  for (auto* operations : {&sends, &receipts}) {
-    for (Operation& operation : *operations) {
-      if (operation.request != nullptr) retired_.push_back(std::move(operation));
-    }
+void UcxTransport::retire(ucp_ep_h endpoint, std::deque<Operation> under_way) {
+  // Moving a frame leaves its bytes in place, where UCX knows them.
+  for (Operation& operation : under_way) {
+    if (operation.request != nullptr) retired_.push_back(std::move(operation));
   }
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -16,10 +16,10 @@
 namespace bulkhead::transfer::remote {
 
 struct UcxOptions {
-  std::string listen;                          // "address:port", port 0: any; empty: do not listen
-  size_t posted_max = 32;                      // frames of a connection that UCX holds at once
-  size_t arrived_bytes_max = 256u << 20;       // of a connection, not polled yet; beyond: it closes
-  size_t accepting_max = 64;                   // incoming connections nobody accepted yet
+  std::string listen;                     // "address:port", port 0: any; empty: do not listen
+  size_t posted_max = 32;                 // frames of a connection that UCX holds at once
+  size_t arrived_bytes_max = 256u << 20;  // of a connection, not polled yet; beyond: it closes
+  size_t accepting_max = 64;              // incoming connections nobody accepted yet
 };
 
 // Errors: kInvalidArgument for an address that is none; kIo for what UCX or the system refuses.

@@ -102,6 +102,12 @@ bool all_well(const DecodeSide& side) {
 
 constexpr int32_t kPages = 80;
 
+// A machine that is busy with other things is no reason to count a peer as lost.
+template <typename Side>
+void be_patient(Side& side) {
+  side.options.session.silence_max = base::Nanoseconds{30'000'000'000};
+}
+
 // The other worker: connects, works, and exits with 0 when all went well.
 template <typename Side>
 int run_child(const std::string& address, const Death& death) {
@@ -109,6 +115,7 @@ int run_child(const std::string& address, const Death& death) {
   if (!transport.ok()) return 3;
   const base::SteadyClock clock;
   Side side(kPages);
+  be_patient(side);
   auto connection = (*transport)->connect(address);
   if (!connection.ok()) return 4;
   side.connect(std::move(connection).value(), clock);
@@ -127,8 +134,8 @@ class Child {
  public:
   Child(const std::string& role, const std::string& address, const std::string& death) {
     std::array<std::string, 4> words = {"/proc/self/exe", "--role=" + role, address, death};
-    std::array<char*, 5> argv = {words[0].data(), words[1].data(), words[2].data(),
-                                 words[3].data(), nullptr};
+    std::array<char*, 5> argv = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                                 nullptr};
     EXPECT_EQ(posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ), 0);
   }
   Child(const Child&) = delete;
@@ -171,6 +178,7 @@ class Workers : public testing::Test {
   void serve(Side& side) {
     auto connection = accept();
     ASSERT_NE(connection, nullptr);
+    be_patient(side);
     side.connect(std::move(connection), clock);
     run_side(*transport, side, Death{});
   }
@@ -296,7 +304,8 @@ TEST(UcxFrames, OfEverySizeArriveWholeAndInOrder) {
   const std::unique_ptr<Connection> first = std::move(connected).value();
   std::unique_ptr<Connection> second;
   // Around UCX's own switches from one way of sending to another, small ones behind big ones.
-  const std::vector<size_t> sizes = {1, 8, 100, 8191, 8192, 8193, 1, 262192, 1, 65536, kFrameBytesMax, 7};
+  const std::vector<size_t> sizes = {1, 8,      100, 8191,  8192,           8193,
+                                     1, 262192, 1,   65536, kFrameBytesMax, 7};
   const auto byte_of = [](size_t frame, size_t i) {
     return static_cast<std::byte>(base::mix64(frame * 7919 + i / 8) >> (i % 8 * 8));
   };
@@ -333,7 +342,8 @@ TEST(UcxFrames, OfEverySizeArriveWholeAndInOrder) {
 }
 
 TEST(UcxAddress, WhatIsNoAddressIsNamed) {
-  for (const char* text : {"", "here", "127.0.0.1", "127.0.0.1:", ":7", "127.0.0.1:70000", "a:b:c"}) {
+  for (const char* text :
+       {"", "here", "127.0.0.1", "127.0.0.1:", ":7", "127.0.0.1:70000", "a:b:c"}) {
     const auto made = make_ucx_transport({.listen = text[0] == 0 ? " " : text});
     EXPECT_FALSE(made.ok()) << text;
   }

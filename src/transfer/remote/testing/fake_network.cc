@@ -10,8 +10,7 @@ namespace bulkhead::transfer::remote {
 
 std::string_view to_string(NetFault fault) {
   static constexpr std::array<std::string_view, 9> kNames = {
-      "none",     "drop",    "duplicate", "reorder", "delay",
-      "truncate", "corrupt", "partition", "break",
+      "none", "drop", "duplicate", "reorder", "delay", "truncate", "corrupt", "partition", "break",
   };
   return kNames[static_cast<size_t>(fault)];
 }

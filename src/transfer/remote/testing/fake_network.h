@@ -20,17 +20,17 @@ enum class NetFault {
   kNone,
   kDrop,
   kDuplicate,
-  kReorder,    // comes after the next frame of its direction
-  kDelay,      // comes late, others pass it
+  kReorder,  // comes after the next frame of its direction
+  kDelay,    // comes late, others pass it
   kTruncate,
   kCorrupt,    // one bit
   kPartition,  // neither this frame nor any later one of its direction arrives
   kBreak,      // the connection closes
 };
 inline constexpr NetFault kAllNetFaults[] = {
-    NetFault::kNone,     NetFault::kDrop,    NetFault::kDuplicate, NetFault::kReorder,
-    NetFault::kDelay,    NetFault::kTruncate, NetFault::kCorrupt,   NetFault::kPartition,
-    NetFault::kBreak,
+    NetFault::kNone,    NetFault::kDrop,      NetFault::kDuplicate,
+    NetFault::kReorder, NetFault::kDelay,     NetFault::kTruncate,
+    NetFault::kCorrupt, NetFault::kPartition, NetFault::kBreak,
 };
 std::string_view to_string(NetFault fault);
 
@@ -48,8 +48,8 @@ struct RecordedFrame {
 class FakeNetwork {
  public:
   // Decides about one frame; `number` counts the frames of its direction from 0.
-  using Plan = std::function<NetFault(int32_t direction, std::span<const std::byte> frame,
-                                      uint64_t number)>;
+  using Plan =
+      std::function<NetFault(int32_t direction, std::span<const std::byte> frame, uint64_t number)>;
 
   explicit FakeNetwork(const base::Clock& clock, FakeOptions options = {});
   ~FakeNetwork();

@@ -31,9 +31,8 @@ wire::SequenceState state_of(TransferId id, int32_t tokens) {
 }
 
 std::unique_ptr<kv::PagePool> make_pool(int32_t pages, uint16_t nonce) {
-  return std::move(kv::PagePool::create(
-                       test_layout(),
-                       {.pages = pages, .boot_nonce = nonce, .poison_free = true}))
+  return std::move(kv::PagePool::create(test_layout(),
+                                        {.pages = pages, .boot_nonce = nonce, .poison_free = true}))
       .value();
 }
 
