@@ -14,6 +14,7 @@
 
 #include "base/units.h"
 #include "commands.h"
+#include "model/weight_recipe.h"
 #include "serve/config/option_table.h"
 #include "serve/config/settings.h"
 
@@ -266,6 +267,41 @@ void add_plan(CLI::App& root, PlanOptions& options) {
       "Exit code 1 when a pool does not fit.");
 }
 
+void add_quantize(CLI::App& root, QuantizeOptions& options) {
+  CLI::App* app =
+      root.add_subcommand("quantize", "Write a checkpoint in FP8 or INT4, in the public formats");
+  app->add_option("model,--model,-m", options.path,
+                  "GGUF file, or directory with config.json and safetensors")
+      ->required()
+      ->type_name("PATH")
+      ->check(CLI::ExistingPath);
+  app->add_option("out,--out,-o", options.out,
+                  "Directory to write; one that an interrupted run left is finished")
+      ->type_name("OUT");
+  app->add_option("--recipe", options.recipe, "Format of each kind of weight, see below")
+      ->required();
+  add_choice<quant::ScaleRule>(
+      app, "--rule", options.rule,
+      {{"search", quant::ScaleRule::kSearch}, {"amax", quant::ScaleRule::kAmax}},
+      "Scales by least squared error, or by the largest value [search]");
+  add_size(app, "--shard-size", options.shard_bytes, "Largest file of weights [5G]");
+  app->add_option("--threads,-t", options.threads, "Threads; default: all logical CPUs")
+      ->check(CLI::Range(1u, 256u));
+  app->add_option("--ranks", options.ranks, "Ranks that the printed sizes are divided over")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app->add_flag("--dry-run", options.dry_run,
+                "Print sizes by kind and stop; works on a config.json without weights too");
+  app->footer(
+      recipe_help() +
+      "\nExamples:\n"
+      "  bulkhead quantize models/GLM-5.2 models/GLM-5.2-INT4 --recipe kimi\n"
+      "  bulkhead quantize models/SmolLM2-135M-Instruct.Q4_1.gguf smollm2-fp8 --recipe fp8\n"
+      "  bulkhead quantize config.json --recipe kimi --dry-run\n"
+      "The result loads in transformers, vLLM and SGLang (quant_method fp8 or\n"
+      "compressed-tensors). Interrupted, the same command goes on.");
+}
+
 void add_bench_kernels(CLI::App* bench, BenchKernelsOptions& options) {
   CLI::App* kernels = bench->add_subcommand(
       "kernels", "Each kernel's speed and its share of this machine's measured peak");
@@ -490,6 +526,7 @@ int run_command_line(int argc, char** argv) {
   GenerateOptions generate_options;
   InspectOptions inspect_options;
   PlanOptions plan_options;
+  QuantizeOptions quantize_options;
   BenchCommands bench_options;
   DoctorOptions doctor_options;
   add_serve(app, serve_input);
@@ -498,6 +535,7 @@ int run_command_line(int argc, char** argv) {
   add_config(app, explain_input);
   add_inspect(app, inspect_options);
   add_plan(app, plan_options);
+  add_quantize(app, quantize_options);
   const CLI::App* bench = add_bench(app, bench_options);
   add_doctor(app, doctor_options);
 
@@ -512,6 +550,7 @@ int run_command_line(int argc, char** argv) {
   if (app.got_subcommand("config")) return start_explain(explain_input);
   if (app.got_subcommand("inspect")) return run_inspect(inspect_options);
   if (app.got_subcommand("plan")) return run_plan(plan_options);
+  if (app.got_subcommand("quantize")) return run_quantize(quantize_options);
   if (app.got_subcommand("doctor")) return run_doctor(doctor_options);
   return run_bench(*bench, bench_options);
 }

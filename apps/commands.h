@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/bench/options.h"
+#include "quant/scale_rule.h"
 #include "serve/capacity/capacity_plan.h"
 #include "serve/config/settings.h"
 #include "serve/options.h"
@@ -45,6 +46,17 @@ struct PlanOptions {
   bool json = false;
 };
 
+struct QuantizeOptions {
+  std::string path;  // checkpoint; with dry_run also a config.json alone
+  std::string out;   // directory to write; may be empty with dry_run
+  std::string recipe;
+  quant::ScaleRule rule = quant::ScaleRule::kSearch;
+  uint64_t shard_bytes = uint64_t{5} << 30;
+  unsigned threads = 0;  // 0: all logical CPUs
+  int ranks = 8;         // that sizes are divided over
+  bool dry_run = false;
+};
+
 struct BenchKernelsOptions {
   std::string isa;       // empty: every path that runs here
   unsigned threads = 0;  // 0: all logical CPUs
@@ -72,6 +84,7 @@ int run_chat(const ChatOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_inspect(const InspectOptions& options);
 int run_plan(const PlanOptions& options);
+int run_quantize(const QuantizeOptions& options);
 int run_bench_kernels(const BenchKernelsOptions& options);
 int run_bench_serve(const BenchServeOptions& options);
 // Becomes the Python program that compares; returns only when it cannot be started.

@@ -18,45 +18,6 @@ constexpr std::array<std::string_view, 10> kShares = {
 
 int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
-std::string_view share_of(WeightRole role) {
-  switch (role) {
-    case WeightRole::kExpertGate:
-    case WeightRole::kExpertUp:
-    case WeightRole::kExpertDown:
-      return kShares[0];
-    case WeightRole::kSharedGate:
-    case WeightRole::kSharedUp:
-    case WeightRole::kSharedDown:
-      return kShares[1];
-    case WeightRole::kGate:
-    case WeightRole::kUp:
-    case WeightRole::kDown:
-      return kShares[2];
-    case WeightRole::kQ:
-    case WeightRole::kK:
-    case WeightRole::kV:
-    case WeightRole::kO:
-    case WeightRole::kQDown:
-    case WeightRole::kQUp:
-    case WeightRole::kKvDown:
-    case WeightRole::kKvUp:
-      return kShares[3];
-    case WeightRole::kIndexQ:
-    case WeightRole::kIndexK:
-    case WeightRole::kIndexWeights:
-      return kShares[4];
-    case WeightRole::kHead:
-      return kShares[5];
-    case WeightRole::kEmbedding:
-      return kShares[6];
-    case WeightRole::kRouter:
-    case WeightRole::kSelectionBias:
-      return kShares[7];
-    default:
-      return kShares[8];
-  }
-}
-
 bool is_replicated(WeightRole role) {
   if (role == WeightRole::kQDown || role == WeightRole::kKvDown) return true;
   const std::string_view share = share_of(role);
@@ -137,6 +98,45 @@ void add_prediction_extras(const ModelConfig& config, Sum& sum) {
 }
 
 }  // namespace
+
+std::string_view share_of(WeightRole role) {
+  switch (role) {
+    case WeightRole::kExpertGate:
+    case WeightRole::kExpertUp:
+    case WeightRole::kExpertDown:
+      return kShares[0];
+    case WeightRole::kSharedGate:
+    case WeightRole::kSharedUp:
+    case WeightRole::kSharedDown:
+      return kShares[1];
+    case WeightRole::kGate:
+    case WeightRole::kUp:
+    case WeightRole::kDown:
+      return kShares[2];
+    case WeightRole::kQ:
+    case WeightRole::kK:
+    case WeightRole::kV:
+    case WeightRole::kO:
+    case WeightRole::kQDown:
+    case WeightRole::kQUp:
+    case WeightRole::kKvDown:
+    case WeightRole::kKvUp:
+      return kShares[3];
+    case WeightRole::kIndexQ:
+    case WeightRole::kIndexK:
+    case WeightRole::kIndexWeights:
+      return kShares[4];
+    case WeightRole::kHead:
+      return kShares[5];
+    case WeightRole::kEmbedding:
+      return kShares[6];
+    case WeightRole::kRouter:
+    case WeightRole::kSelectionBias:
+      return kShares[7];
+    default:
+      return kShares[8];
+  }
+}
 
 std::optional<TensorKind> kind_of(WeightRole role) {
   const std::string_view share = share_of(role);

@@ -20,6 +20,9 @@
 
 namespace bulkhead::model {
 
+// Where a tensor of this role is counted: "routed experts", "attention", "norms, biases", ...
+std::string_view share_of(WeightRole role);
+
 // What a recipe says about a tensor of this role; none for what is in no recipe: norms, biases, the
 // router, the embedding table, the weights of the indexer's heads.
 std::optional<TensorKind> kind_of(WeightRole role);

@@ -11,7 +11,6 @@ namespace {
 
 using Group = std::array<float, kInt4Group>;  // zeros behind the values that there are
 
-constexpr size_t kLanes = 8;
 // Added and taken away again, it leaves the nearest integer, ties to even, of what is below 2^22.
 constexpr float kToInteger = 0x1.8p23f;
 constexpr float kLow = -8.0f;
@@ -23,34 +22,48 @@ constexpr Bf16 kLargestScale = 0x7f7f;
 constexpr std::array kTargets = {6.0f, 6.25f, 6.5f, 6.75f, 7.0f, 7.2f, 7.4f, 7.6f,
                                  7.8f, 8.0f,  8.2f, 8.4f,  8.6f, 8.8f, 9.0f};
 
+// Comparisons by value, not std::clamp's references: so that a loop of these is a vector loop.
 float nearest_code(float quotient) {
-  return (std::clamp(quotient, kLow, kHigh) + kToInteger) - kToInteger;
+  const float above = quotient < kLow ? kLow : quotient;
+  const float inside = above > kHigh ? kHigh : above;
+  return (inside + kToInteger) - kToInteger;
 }
 
 Bf16 usable_scale(float scale) {
   return std::clamp(float_to_bf16(scale), kSmallestScale, kLargestScale);
 }
 
+// Loops below run over whole groups, one step a loop: the compiler makes vector loops of them.
+
 float largest_magnitude(const Group& values) {
-  std::array<float, kLanes> lanes{};
-  for (size_t i = 0; i < kInt4Group; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = std::max(lanes[lane], std::fabs(values[i + lane]));
+  Group sizes;
+  for (size_t i = 0; i < kInt4Group; ++i) sizes[i] = std::fabs(values[i]);
+  for (size_t half = kInt4Group / 2; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) {
+      sizes[i] = sizes[i] < sizes[i + half] ? sizes[i + half] : sizes[i];
     }
   }
-  return *std::ranges::max_element(lanes);
+  return sizes[0];
+}
+
+template <typename T>
+T sum_of(std::array<T, kInt4Group> values) {
+  for (size_t i = 0; i < 16; ++i) values[i] += values[i + 16];
+  for (size_t i = 0; i < 8; ++i) values[i] += values[i + 8];
+  for (size_t i = 0; i < 4; ++i) values[i] += values[i + 4];
+  return (values[0] + values[2]) + (values[1] + values[3]);
 }
 
 double squared_error(const Group& values, Bf16 scale) {
   const float wide = bf16_to_float(scale);
   Group codes;
   for (size_t i = 0; i < kInt4Group; ++i) codes[i] = nearest_code(values[i] / wide);
-  double sum = 0.0;
+  std::array<double, kInt4Group> squares;
   for (size_t i = 0; i < kInt4Group; ++i) {
     const double error = double{values[i]} - double{codes[i]} * double{wide};
-    sum += error * error;
+    squares[i] = error * error;
   }
-  return sum;
+  return sum_of(squares);
 }
 
 // The factor that makes `codes * factor` closest to `values`, for the codes that values have when
@@ -61,21 +74,14 @@ struct Refit {
 };
 
 Refit refit(const Group& values, float gain) {
-  std::array<float, kLanes> products{};
-  std::array<float, kLanes> squares{};
-  for (size_t i = 0; i < kInt4Group; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float code = nearest_code(values[i + lane] * gain);
-      products[lane] += values[i + lane] * code;
-      squares[lane] += code * code;
-    }
-  }
-  float product = 0.0f;
-  float square = 0.0f;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    product += products[lane];
-    square += squares[lane];
-  }
+  Group codes;
+  Group products;
+  Group squares;
+  for (size_t i = 0; i < kInt4Group; ++i) codes[i] = nearest_code(values[i] * gain);
+  for (size_t i = 0; i < kInt4Group; ++i) products[i] = values[i] * codes[i];
+  for (size_t i = 0; i < kInt4Group; ++i) squares[i] = codes[i] * codes[i];
+  const float product = sum_of(products);
+  const float square = sum_of(squares);
   return {product / square, product * product / square};  // the largest value's code is not 0
 }
 

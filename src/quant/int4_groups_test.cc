@@ -106,7 +106,7 @@ TEST(Int4Groups, ASearchedScaleIsNeverWorseThanAmaxAndCloseToTheBestThereIs) {
     const auto values = gaussian_group(rng, 0.02, size);
     const double plain = squared_error(values, quantise(values, ScaleRule::kAmax));
     const double found = squared_error(values, quantise(values, ScaleRule::kSearch));
-    ASSERT_LE(found, plain);
+    ASSERT_LE(found, plain * (1 + 1e-12));
     if (size < kInt4Group / 2) continue;  // a few values have a lucky scale far away
     amax_error += plain;
     found_error += found;

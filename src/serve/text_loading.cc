@@ -25,20 +25,6 @@ base::Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-text::GgufVocabulary to_vocabulary(const model::GgufTokens& tokens) {
-  text::GgufVocabulary vocabulary;
-  vocabulary.model = tokens.model;
-  vocabulary.pre = tokens.pre;
-  vocabulary.tokens = tokens.tokens;
-  vocabulary.types = tokens.types;
-  vocabulary.merges = tokens.merges;
-  vocabulary.bos = tokens.bos;
-  vocabulary.eos = tokens.eos;
-  vocabulary.add_bos = tokens.add_bos;
-  vocabulary.add_eos = tokens.add_eos;
-  return vocabulary;
-}
-
 text::TiktokenVocabulary to_vocabulary(const model::TextSource& source) {
   text::TiktokenVocabulary vocabulary;
   vocabulary.ranks = *source.tiktoken;
@@ -52,7 +38,7 @@ text::TiktokenVocabulary to_vocabulary(const model::TextSource& source) {
 base::Result<std::unique_ptr<text::Tokenizer>> load_tokenizer(const model::TextSource& source) {
   if (source.tokenizer_json) return text::Tokenizer::from_json(*source.tokenizer_json);
   if (source.tiktoken) return text::Tokenizer::from_tiktoken(to_vocabulary(source));
-  if (source.gguf) return text::Tokenizer::from_gguf(to_vocabulary(*source.gguf));
+  if (source.gguf) return text::Tokenizer::from_gguf(serve::to_vocabulary(*source.gguf));
   return base::Error{base::ErrorCode::kNotFound,
                      "the checkpoint has no tokenizer: put its tokenizer.json (or tiktoken.model) "
                      "beside config.json",
@@ -60,6 +46,20 @@ base::Result<std::unique_ptr<text::Tokenizer>> load_tokenizer(const model::TextS
 }
 
 }  // namespace
+
+text::GgufVocabulary to_vocabulary(const model::GgufTokens& tokens) {
+  text::GgufVocabulary vocabulary;
+  vocabulary.model = tokens.model;
+  vocabulary.pre = tokens.pre;
+  vocabulary.tokens = tokens.tokens;
+  vocabulary.types = tokens.types;
+  vocabulary.merges = tokens.merges;
+  vocabulary.bos = tokens.bos;
+  vocabulary.eos = tokens.eos;
+  vocabulary.add_bos = tokens.add_bos;
+  vocabulary.add_eos = tokens.add_eos;
+  return vocabulary;
+}
 
 base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
                                  const std::string& template_path) {

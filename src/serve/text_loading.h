@@ -24,6 +24,9 @@ struct TextSide {
   chat::FormatChoice formats;  // of tool calls and reasoning, as template and tokenizer tell
 };
 
+// A GGUF file's vocabulary in the words of the text side.
+text::GgufVocabulary to_vocabulary(const model::GgufTokens& tokens);
+
 // `template_path` overrides the checkpoint's template when not empty.
 base::Result<TextSide> load_text(const model::Checkpoint& checkpoint,
                                  const std::string& template_path);

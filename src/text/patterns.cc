@@ -291,6 +291,13 @@ size_t match_kimi(std::string_view text, size_t at) {
   return match_space_or_lines(text, at);
 }
 
+std::string_view regex_of(Matcher matcher) {
+  for (const KnownPattern& known : kKnownPatterns) {
+    if (known.matcher == matcher) return known.regex;
+  }
+  return "";
+}
+
 Matcher find_pattern(std::string_view regex) {
   const std::string wanted = with_escaped_breaks(regex);
   for (const KnownPattern& known : kKnownPatterns) {

@@ -18,6 +18,8 @@ using Matcher = size_t (*)(std::string_view text, size_t at);
 // The scanner of a regular expression known by its exact text (line breaks may be written literally
 // or as \r and \n); nullptr for any other.
 Matcher find_pattern(std::string_view regex);
+// The published spelling of a scanner's pattern.
+std::string_view regex_of(Matcher matcher);
 // True for a known pattern that leaves no character of any text unmatched.
 bool matches_everything(std::string_view regex);
 

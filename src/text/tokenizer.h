@@ -93,4 +93,7 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 };
 
+// The same tokenizer as a Hugging Face tokenizer.json, which from_json() and other programs read.
+base::Result<std::string> tokenizer_json_of(const GgufVocabulary& vocabulary);
+
 }  // namespace bulkhead::text

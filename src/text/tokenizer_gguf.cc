@@ -1,4 +1,5 @@
 #include <array>
+#include <boost/json.hpp>
 #include <string>
 #include <utility>
 
@@ -87,7 +88,105 @@ base::Status add_merges(const GgufVocabulary& file, TokenizerParts& parts) {
   return {};
 }
 
+namespace json = boost::json;
+
+json::array steps_of(const Family& family) {
+  json::array steps;
+  if (family.digits == Digits::kIndividual) {
+    steps.push_back(json::object{{"type", "Digits"}, {"individual_digits", true}});
+  }
+  const bool built_in = family.matcher == match_gpt2;
+  if (!built_in) {
+    steps.push_back({{"type", "Split"},
+                     {"pattern", json::object{{"Regex", regex_of(family.matcher)}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  }
+  steps.push_back({{"type", "ByteLevel"},
+                   {"add_prefix_space", false},
+                   {"trim_offsets", true},
+                   {"use_regex", built_in}});
+  return steps;
+}
+
+// What stands before and after a text: BOS, EOS, or nothing.
+json::value post_processor(const GgufVocabulary& file) {
+  json::array single;
+  json::object special;
+  const auto add = [&](TokenId id) {
+    const std::string& content = file.tokens[static_cast<size_t>(id)];
+    single.push_back(json::object{{"SpecialToken", {{"id", content}, {"type_id", 0}}}});
+    special[content] = {
+        {"id", content}, {"ids", json::array{id}}, {"tokens", json::array{content}}};
+  };
+  if (file.add_bos && file.bos) add(*file.bos);
+  single.push_back(json::object{{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  if (file.add_eos && file.eos) add(*file.eos);
+  if (special.empty()) return nullptr;
+  json::array pair = single;
+  pair.push_back(json::object{{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  return {{"type", "TemplateProcessing"},
+          {"single", std::move(single)},
+          {"pair", std::move(pair)},
+          {"special_tokens", std::move(special)}};
+}
+
+json::object model_of(const GgufVocabulary& file, const Family& family) {
+  json::object vocabulary;
+  vocabulary.reserve(file.tokens.size());
+  for (size_t i = 0; i < file.tokens.size(); ++i) vocabulary[file.tokens[i]] = i;
+  json::array merges;
+  merges.reserve(file.merges.size());
+  for (const std::string& merge : file.merges) merges.emplace_back(merge);
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", family.ignore_merges},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+json::array added_of(const TokenizerParts& parts) {
+  json::array added;
+  for (const AddedToken& token : parts.added) {
+    added.push_back({{"id", token.id},
+                     {"content", token.content},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", token.special}});
+  }
+  return added;
+}
+
 }  // namespace
+
+base::Result<std::string> tokenizer_json_of(const GgufVocabulary& file) {
+  BH_TRY(Tokenizer::from_gguf(file));  // names what cannot be expressed
+  BH_ASSIGN(const Family family, find_family(file.pre));
+  TokenizerParts parts;
+  BH_TRY(add_tokens(file, parts));
+  const json::object ends = {{"type", "ByteLevel"},
+                             {"add_prefix_space", false},
+                             {"trim_offsets", true},
+                             {"use_regex", true}};
+  return json::serialize(
+      json::object{{"version", "1.0"},
+                   {"truncation", nullptr},
+                   {"padding", nullptr},
+                   {"added_tokens", added_of(parts)},
+                   {"normalizer",
+                    family.nfc ? json::value(json::object{{"type", "NFC"}}) : json::value(nullptr)},
+                   {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps_of(family)}}},
+                   {"post_processor", post_processor(file)},
+                   {"decoder", ends},
+                   {"model", model_of(file, family)}});
+}
 
 base::Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const GgufVocabulary& file) {
   if (file.model != "gpt2") {

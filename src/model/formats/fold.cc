@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kPerWord = quant::kCodesPerWord;
 constexpr uint64_t kDimensionMax = uint64_t{1} << 31;
+constexpr std::string_view kPlainWeight = ".weight";
 
 // How a method's parts are called, behind the name of the module.
 struct Suffixes {
@@ -78,8 +79,15 @@ class Folder {
 
   bool is_codes(const TensorInfo& tensor) const {
     if (config_.method == QuantMethod::kNone) return false;
-    if (config_.method == QuantMethod::kFp8 && tensor.type != TensorType::kF8E4M3) return false;
-    return tensor.name.ends_with(suffixes_of(config_.method).codes);
+    if (is_fp8(tensor)) return true;
+    return config_.method != QuantMethod::kFp8 &&
+           tensor.name.ends_with(suffixes_of(config_.method).codes);
+  }
+
+  // FP8 in blocks, alone or beside the four-bit weights of compressed-tensors.
+  bool is_fp8(const TensorInfo& tensor) const {
+    return config_.block_rows > 0 && tensor.type == TensorType::kF8E4M3 &&
+           tensor.name.ends_with(kPlainWeight);
   }
 
   // What is left must be readable as it stands: not the codes of a method that the configuration
@@ -112,7 +120,8 @@ class Folder {
 
   base::Result<TensorInfo> fold(size_t index) {
     const TensorInfo& codes = stored_[index];
-    const std::string_view suffix = suffixes_of(config_.method).codes;
+    const bool fp8 = is_fp8(codes);
+    const std::string_view suffix = fp8 ? kPlainWeight : suffixes_of(config_.method).codes;
     base_ = codes.name.substr(0, codes.name.size() - suffix.size());
     if (codes.shape.size() != 2 || codes.shape[0] == 0 || codes.shape[1] == 0 ||
         codes.shape[0] >= kDimensionMax || codes.shape[1] >= kDimensionMax) {
@@ -124,19 +133,15 @@ class Folder {
     weight.codes = take(index);
     TensorInfo out;
     out.name = base_ + ".weight";
-    if (suffix != ".weight" && find(".weight") != nullptr) {
+    if (suffix != kPlainWeight && find(kPlainWeight) != nullptr) {
       return base::corrupt(message(codes, "is there beside a plain \".weight\""));
     }
-    switch (config_.method) {
-      case QuantMethod::kFp8:
-        BH_TRY(fold_fp8(weight, out));
-        break;
-      case QuantMethod::kCompressedTensors:
-        BH_TRY(fold_packed_rows(weight, out));
-        break;
-      default:
-        BH_TRY(fold_columns(weight, out));
-        break;
+    if (fp8) {
+      BH_TRY(fold_fp8(weight, out));
+    } else if (config_.method == QuantMethod::kCompressedTensors) {
+      BH_TRY(fold_packed_rows(weight, out));
+    } else {
+      BH_TRY(fold_columns(weight, out));
     }
     out.file = weight.codes.file;
     out.offset = weight.codes.offset;
@@ -154,7 +159,11 @@ class Folder {
     out.type = TensorType::kFp8;
     out.shape = codes.shape;
     const bool usual = find(".weight_scale_inv") != nullptr;
-    BH_ASSIGN(weight.scales, part(usual ? ".weight_scale_inv" : ".scale", codes, kFp8ScaleTypes));
+    const std::string_view scale = config_.method == QuantMethod::kCompressedTensors
+                                       ? ".weight_scale"
+                                   : usual ? ".weight_scale_inv"
+                                           : ".scale";
+    BH_ASSIGN(weight.scales, part(scale, codes, kFp8ScaleTypes));
     return expect_shape(weight.scales, codes,
                         {divide_up(codes.shape[0], weight.block_rows),
                          divide_up(codes.shape[1], weight.block_columns)});

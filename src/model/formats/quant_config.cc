@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::string_view kKey = "quantization_config";
 constexpr std::string_view kLoadable =
-    "fp8 (e4m3 in blocks), compressed-tensors (pack-quantized, 4 bits), awq (gemm, 4 bits) and "
-    "gptq (4 bits) can be loaded";
+    "fp8 (e4m3 in blocks), compressed-tensors (pack-quantized with 4 bits, float-quantized in "
+    "blocks), awq (gemm, 4 bits) and gptq (4 bits) can be loaded";
+constexpr std::string_view kPackedFormat = "pack-quantized";
+constexpr std::string_view kFloatFormat = "float-quantized";
 constexpr int32_t kGroupMax = 1 << 20;
 constexpr size_t kConfigGroupsMax = 64;
 
@@ -54,31 +56,63 @@ base::Result<uint64_t> group_columns(const JsonFields& fields, std::string_view 
   return fields.unsupported(key, fmt::format("{} is no multiple of 8", columns));
 }
 
-base::Result<QuantConfig> read_fp8(const JsonFields& fields) {
-  QuantConfig out;
-  out.method = QuantMethod::kFp8;
-  BH_TRY(expect_text(fields, "fmt", "e4m3"));
-  BH_TRY(expect_text(fields, "activation_scheme", "dynamic"));
-  const boost::json::value* block = fields.value("weight_block_size");
+base::Status read_block(const JsonFields& fields, std::string_view key, QuantConfig& out) {
+  const boost::json::value* block = fields.value(key);
   if (block == nullptr) {
-    return fields.unsupported("weight_block_size",
-                              "missing, and FP8 is loaded with a scale for each block only");
+    return fields.unsupported(key, "missing, and FP8 is loaded with a scale for each block only");
   }
   const auto is_size = [](const boost::json::value& size) {
     return size.is_int64() && size.get_int64() >= 1 && size.get_int64() <= kGroupMax;
   };
   const bool pair = block->is_array() && block->get_array().size() == 2;
   if (!pair || !std::all_of(block->get_array().begin(), block->get_array().end(), is_size)) {
-    return fields.refuse("weight_block_size", "must be the rows and the columns of a block");
+    return fields.refuse(key, "must be the rows and the columns of a block");
   }
-  out.block_rows = static_cast<uint64_t>(block->get_array()[0].get_int64());
-  out.block_columns = static_cast<uint64_t>(block->get_array()[1].get_int64());
+  const auto rows = static_cast<uint64_t>(block->get_array()[0].get_int64());
+  const auto columns = static_cast<uint64_t>(block->get_array()[1].get_int64());
+  if (out.block_rows != 0 && (rows != out.block_rows || columns != out.block_columns)) {
+    return fields.unsupported(key, "blocks of two sizes in one checkpoint cannot be loaded");
+  }
+  out.block_rows = rows;
+  out.block_columns = columns;
+  return {};
+}
+
+base::Result<QuantConfig> read_fp8(const JsonFields& fields) {
+  QuantConfig out;
+  out.method = QuantMethod::kFp8;
+  BH_TRY(expect_text(fields, "fmt", "e4m3"));
+  BH_TRY(expect_text(fields, "activation_scheme", "dynamic"));
+  BH_TRY(read_block(fields, "weight_block_size", out));
   return out;
 }
 
-// One entry of config_groups: four-bit integers in groups of a row's columns, and nothing else.
-base::Result<GroupRule> read_config_group(const JsonFields& group) {
-  BH_TRY(expect_text(group, "format", "pack-quantized"));
+// FP8 in blocks. Activations that are quantised as they come, like those of quant_method fp8, are
+// computed as they are instead.
+base::Status read_float_group(const JsonFields& group, QuantConfig& out) {
+  BH_ASSIGN(const auto inputs, group.object("input_activations"));
+  if (inputs && !is_set(*inputs, "dynamic")) {
+    return inputs->unsupported("dynamic", "activations with stored scales cannot be computed");
+  }
+  if (is_set(group, "output_activations")) {
+    return group.unsupported("output_activations", "quantised activations cannot be computed");
+  }
+  BH_ASSIGN(const auto weights, group.object("weights"));
+  if (!weights) return group.refuse("weights", "missing");
+  BH_TRY(expect_text(*weights, "type", "float"));
+  BH_ASSIGN(const int32_t bits, weights->dimension("num_bits", 64));
+  if (bits != 8) {
+    return weights->unsupported("num_bits", fmt::format("{} bits cannot be loaded; 8 can", bits));
+  }
+  if (is_set(*weights, "dynamic")) return weights->unsupported("dynamic", "must be false");
+  BH_ASSIGN(const bool symmetric, weights->flag_or("symmetric", true));
+  if (!symmetric) return weights->unsupported("symmetric", "false cannot be loaded; true can");
+  BH_TRY(expect_text(*weights, "strategy", "block"));
+  return read_block(*weights, "block_structure", out);
+}
+
+// Four-bit integers in groups of a row's columns.
+base::Result<GroupRule> read_packed_group(const JsonFields& group) {
   for (const std::string_view key : {"input_activations", "output_activations"}) {
     if (is_set(group, key)) {
       return group.unsupported(key, "quantised activations cannot be computed");
@@ -123,10 +157,26 @@ base::Status refuse_extras(const JsonFields& fields) {
   return {};
 }
 
+// One entry of config_groups; its format is `format` unless it names one.
+base::Status read_config_group(const JsonFields& group, std::string_view format, QuantConfig& out) {
+  BH_ASSIGN(const std::string own, group.text_or("format", format));
+  if (own == kFloatFormat) return read_float_group(group, out);
+  if (own != kPackedFormat) {
+    return refuse_value(group, "format", own, "\"pack-quantized\" and \"float-quantized\" can");
+  }
+  BH_ASSIGN(const GroupRule rule, read_packed_group(group));
+  out.groups.push_back(rule);
+  return {};
+}
+
 base::Result<QuantConfig> read_compressed_tensors(const JsonFields& fields) {
   QuantConfig out;
   out.method = QuantMethod::kCompressedTensors;
-  BH_TRY(expect_text(fields, "format", "pack-quantized"));
+  BH_ASSIGN(const std::string format, fields.text_or("format", kPackedFormat));
+  if (format != kPackedFormat && format != kFloatFormat && format != "mixed-precision") {
+    return refuse_value(fields, "format", format,
+                        "\"pack-quantized\", \"float-quantized\" and \"mixed-precision\" can");
+  }
   BH_TRY(expect_text(fields, "quantization_status", "compressed"));
   BH_TRY(refuse_extras(fields));
   BH_ASSIGN(const auto groups, fields.object("config_groups"));
@@ -139,8 +189,7 @@ base::Result<QuantConfig> read_compressed_tensors(const JsonFields& fields) {
   for (const auto& [name, unused] : all->get_object()) {
     BH_ASSIGN(const auto group, groups->object({name.data(), name.size()}));
     if (!group) return groups->refuse({name.data(), name.size()}, "must be an object");
-    BH_ASSIGN(const GroupRule rule, read_config_group(*group));
-    out.groups.push_back(rule);
+    BH_TRY(read_config_group(*group, format, out));
   }
   return out;
 }

@@ -25,7 +25,8 @@ struct GroupRule {
 
 struct QuantConfig {
   QuantMethod method = QuantMethod::kNone;
-  uint64_t block_rows = 0;  // fp8
+  // fp8, and compressed-tensors where one of its groups is of that form; 0: none is.
+  uint64_t block_rows = 0;
   uint64_t block_columns = 0;
   // The 4-bit methods: what groups may be. Several for compressed-tensors, whose config groups
   // differ from each other in size or symmetry.
