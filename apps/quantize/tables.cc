@@ -98,7 +98,7 @@ std::string error_tables(const model::write::WritePlan& plan,
     return line(what, to_string(action), percent(error.relative_rms()),
                 fmt::format("{:.3g}", error.largest), percent(error.gain()));
   };
-  std::string out = line("kind", "", "RMS error", "largest", "less than amax");
+  std::string out = line("kind", "", "RMS error", "largest", "below amax");
   for (const KindSummary& kind : model::write::summarise(plan, errors)) {
     if (kind.error.squares > 0.0) out += error_line(kind.kind, kind.action, kind.error);
   }
