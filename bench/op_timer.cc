@@ -74,7 +74,7 @@ void timed_attention(const kernels::AttentionArgs& args, device::ThreadPool& poo
     }
     tokens += slice.position + slice.tokens;
   }
-  // Exponents of FP8 pages included, by the stride of their heads.
+  // Exponents of FP8 pages, two bytes a token, not counted.
   const double k_bytes = static_cast<double>(args.kv.k_head_stride) / args.kv.page_tokens;
   const double v_bytes = static_cast<double>(args.kv.v_head_stride) / args.kv.page_tokens;
   const double stored = args.kv.latent_dim > 0 ? k_bytes : k_bytes + v_bytes;

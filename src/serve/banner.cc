@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "serve/capacity/capacity.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -50,8 +51,15 @@ std::string token_text(const kv::PageLayout& layout) {
 
 std::string count(int64_t n) { return format_count(static_cast<uint64_t>(n)); }
 
-std::string weights_text(const PoolPlan& pool) {
-  return fmt::format("{}, {} in memory", pool.weights_text, format_bytes(pool.weight_bytes));
+std::string weights_text(const PoolPlan& pool, const model::CheckpointSummary& facts) {
+  std::string text =
+      fmt::format("{}, {} in memory", pool.weights_text, format_bytes(pool.weight_bytes));
+  // Where matrices of one kind have several formats, no recipe says how large a kind is.
+  const auto recipe = model::parse_recipe(pool.weight_format);
+  if (!recipe.ok()) return text;
+  model::ModelConfig config = facts.config;
+  config.tie = facts.tied ? model::TieRule::kTied : model::TieRule::kUntied;
+  return fmt::format("{}: {}", text, weight_kinds_text(config, *recipe));
 }
 
 std::string cache_text(const PoolPlan& pool) {
@@ -94,10 +102,10 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
               fmt::format("{} ({}, {} parameters, {} {})", facts.name, facts.config.family,
                           format_count(facts.parameters), model::to_string(facts.format), types));
   if (plan.weights_shared) {
-    out += line("weights", weights_text(plan));
+    out += line("weights", weights_text(plan, facts));
   } else {
-    out += line("weights", "prefill: " + weights_text(*plan.prefill));
-    out += line("", "decode: " + weights_text(plan));
+    out += line("weights", "prefill: " + weights_text(*plan.prefill, facts));
+    out += line("", "decode: " + weights_text(plan, facts));
   }
   out += line("processor", fmt::format("{}, {} threads", cpu.model_name, plan.threads));
   out += line("kernels",

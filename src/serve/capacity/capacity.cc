@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "base/check.h"
+#include "base/units.h"
+#include "model/weight_sizes.h"
 
 namespace bulkhead::serve {
 
@@ -62,6 +66,17 @@ std::string sharing_text(const kv::PageLayout& layout, int32_t ranks) {
   }
   return fmt::format("{} heads divided over {} ranks, each head on {}", layout.kv_heads, ranks,
                      ranks / layout.kv_heads);
+}
+
+std::string weight_kinds_text(const model::ModelConfig& config, const model::WeightRecipe& recipe) {
+  std::vector<model::WeightShare> shares = model::packed_sizes_of(config, recipe).shares;
+  std::ranges::stable_sort(shares, std::greater<>(), &model::WeightShare::total);
+  std::string text;
+  for (const model::WeightShare& share : shares) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", share.name,
+                        base::format_bytes(share.total()));
+  }
+  return text;
 }
 
 double cost_per_million(double price_per_rank_hour, int32_t ranks, double tokens_per_second) {

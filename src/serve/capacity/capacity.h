@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "kv/layout.h"
 #include "model/model_config.h"
+#include "model/weight_recipe.h"
 
 namespace bulkhead::serve {
 
@@ -42,6 +43,9 @@ base::Status check_ranks(const model::ModelConfig& config, int32_t ranks);
 kv::PageLayout layout_on_rank(const kv::PageLayout& layout, int32_t ranks);
 // "whole on every rank", "8 heads divided over 4 ranks", ...
 std::string sharing_text(const kv::PageLayout& layout, int32_t ranks);
+
+// Bytes of weights in memory by kind, the largest first: "routed experts 1.2 GiB, head 64.0 MiB".
+std::string weight_kinds_text(const model::ModelConfig& config, const model::WeightRecipe& recipe);
 
 // Price of a million tokens on `ranks` ranks that write `tokens_per_second` together.
 double cost_per_million(double price_per_rank_hour, int32_t ranks, double tokens_per_second);

@@ -81,6 +81,20 @@ TEST(Ranks, ThatDoNotDivideTheHeadsAreRefusedWithThoseThatDo) {
   EXPECT_FALSE(check_ranks(heads_of(6, 4, 0), 3).ok()) << "4 heads cannot be divided over 3";
 }
 
+TEST(WeightKinds, AreNamedWithTheirBytesTheLargestFirst) {
+  model::ModelConfig config = heads_of(2, 1, 0);
+  config.layers = 1;
+  config.hidden = 128;
+  config.head_dim = 64;
+  config.intermediate = 1024;
+  config.vocabulary = 512;
+  EXPECT_EQ(weight_kinds_text(config, *model::parse_recipe("bf16")),
+            "dense MLP 768.0 KiB, output head 128.0 KiB, embedding 128.0 KiB, attention 96.0 KiB, "
+            "norms, biases 1.5 KiB");
+  EXPECT_THAT(weight_kinds_text(config, *model::parse_recipe("int4")),
+              HasSubstr("dense MLP 216.0 KiB"));
+}
+
 // 8 ranks at 2.5 an hour that write 2,192 and 1,555 tokens a second.
 TEST(Cost, IsWhatTheRanksCostWhileAMillionTokensAreWritten) {
   EXPECT_NEAR(cost_per_million(2.5, 8, 2192), 2.53, 0.01);
