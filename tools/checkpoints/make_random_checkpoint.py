@@ -8,7 +8,8 @@
 The first argument is a preset (presets.py: nano, mini-K, mini-L, mini-G, ...) or a config.json.
 Formats: bf16; fp8 (e4m3, 128 x 128 blocks, `weight_scale_inv`), every linear layer but router and
 indexer weights; int4 (compressed-tensors pack-quantized, groups of 32), the routed experts, or
-every linear layer of a model without experts. The same seed gives the same weights before quantisation in every format.
+every linear layer of a model without experts. The same seed gives the same weights before
+quantisation in every format.
 
 A byte-level vocabulary of the configuration's size is written beside the weights, so that the
 server can be asked in text; below 259 tokens there is none, and such a checkpoint only loads.

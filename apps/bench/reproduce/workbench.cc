@@ -52,6 +52,9 @@ base::Result<std::unique_ptr<Workbench>> Workbench::make(const ReproduceOptions&
   if (!options.isa.empty()) {
     BH_ASSIGN(isa, device::parse_isa(options.isa));
   }
+  if (isa == device::Isa::kRef) {
+    return base::unsupported("this needs the vector units of AVX2 at least, and there are none");
+  }
   BH_ASSIGN(kernels::KernelSet kernels, kernels::select_kernels(cpu, isa));
   std::unique_ptr<Workbench> out(new Workbench(options, std::move(cpu), std::move(kernels), log));
   if (options.quick) {

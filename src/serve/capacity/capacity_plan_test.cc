@@ -36,16 +36,10 @@ double gib(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<dou
 CapacityOptions eight_ranks() {
   CapacityOptions options;
   options.memory_bytes = 141 * kGiB;
-  options.memory_share = 0.818;
+  options.memory_share = 0.824;
   options.ranks = 8;
   options.context_tokens = 21'400;
   return options;
-}
-
-bool has_fp8_cache() {
-  CapacityOptions options = eight_ranks();
-  options.decode.kv = "fp8_e4m3";
-  return plan_capacity(load("kimi-k2.6"), options).ok();
 }
 
 CapacityPlan plan(PlannedModel model, const CapacityOptions& options) {
@@ -59,7 +53,6 @@ void expect_within_one_percent(double figure, double published) {
 }
 
 TEST(PublishedFigures, KimiHolds686kTokensIn16BitsAnd1370kIn8) {
-  if (!has_fp8_cache()) GTEST_SKIP() << "no FP8 cache in this build";
   CapacityOptions options = eight_ranks();
   options.prefill.weights = options.decode.weights = "kimi";
   options.decode.kv = "fp8_e4m3";
@@ -82,7 +75,6 @@ TEST(PublishedFigures, KimiHolds686kTokensIn16BitsAnd1370kIn8) {
 }
 
 TEST(PublishedFigures, GlmShrinksFrom705To421GiBAnd88To52ARank) {
-  if (!has_fp8_cache()) GTEST_SKIP() << "no FP8 cache in this build";
   CapacityOptions options = eight_ranks();
   options.prefill.weights = "fp8";
   options.decode.weights = "kimi";
@@ -100,7 +92,6 @@ TEST(PublishedFigures, GlmShrinksFrom705To421GiBAnd88To52ARank) {
 // The published count keeps the indexer's keys of all 78 layers. GLM-5.2 shares the choice of 21 of
 // them among the others, and we keep the keys of those alone.
 TEST(PublishedFigures, GlmHolds1180kTokensWithTheKeysOfEveryLayersIndexer) {
-  if (!has_fp8_cache()) GTEST_SKIP() << "no FP8 cache in this build";
   CapacityOptions options = eight_ranks();
   options.decode.weights = "kimi";
   options.decode.kv = "fp8_e4m3";
@@ -116,7 +107,6 @@ TEST(PublishedFigures, GlmHolds1180kTokensWithTheKeysOfEveryLayersIndexer) {
 
 // C099: the memory of a token follows from its format.
 TEST(CapacityPlan, EqualBytesHoldTwiceTheTokensInHalfTheBits) {
-  if (!has_fp8_cache()) GTEST_SKIP() << "no FP8 cache in this build";
   for (const char* name : {"kimi-k2.6", "glm-5.2"}) {
     CapacityOptions options = eight_ranks();
     options.prefill.weights = options.decode.weights = "kimi";
@@ -171,8 +161,8 @@ TEST(CapacityPlan, OptionsThatMakeNoSenseAreRefusedByName) {
 }
 
 TEST(CapacityPlan, TextNamesTheSourceOfEveryFigureAndJsonTheBytes) {
-  if (!has_fp8_cache()) GTEST_SKIP() << "no FP8 cache in this build";
   CapacityOptions options = eight_ranks();
+  options.prefill.weights = options.decode.weights = "kimi";
   options.decode.kv = "fp8_e4m3";
   options.decode.tokens_per_second = 2192;
   options.price = 2.5;
