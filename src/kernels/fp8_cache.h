@@ -12,9 +12,12 @@
 // code for every path.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 
+#include "kernels/kv_layout.h"
 #include "quant/fp8.h"
 
 namespace bulkhead::kernels {
@@ -33,6 +36,29 @@ inline uint8_t power_code(uint32_t bits) {
 // What values are multiplied by: the power's inverse. 0 for NaN.
 inline float inverse_power(uint8_t code) {
   return code == kNanPower ? 0.0f : std::bit_cast<float>((254u - code) << 23);
+}
+
+// quant::e8m0_to_float of every code.
+inline constexpr std::array<float, 256> kPowers = [] {
+  std::array<float, 256> powers{};
+  for (size_t code = 0; code < 256; ++code) {
+    powers[code] = quant::e8m0_to_float(static_cast<uint8_t>(code));
+  }
+  return powers;
+}();
+
+// The powers of `count` neighbouring positions from `begin` on, times `factor`. Runs once for each
+// cut and kv head: page by page, so that it divides once a page.
+inline void load_powers(const KvLayerView& kv, const int32_t* pages, int32_t component,
+                        int32_t begin, int32_t count, float factor, float* out) {
+  int32_t page = begin / kv.page_tokens;
+  int32_t slot = begin % kv.page_tokens;
+  for (int32_t done = 0; done < count; ++page, slot = 0) {
+    const int32_t here = std::min(count - done, kv.page_tokens - slot);
+    const uint8_t* codes = scale_codes(kv, pages[page], component) + slot;
+    for (int32_t i = 0; i < here; ++i) out[done + i] = kPowers[codes[i]] * factor;
+    done += here;
+  }
 }
 
 // Four lanes.

@@ -1,12 +1,15 @@
-// c = a * w^T: activations [rows, k] in FP32 times packed BF16 weights [n, k].
+// c = a * w^T: activations [rows, k] in FP32 times packed weights [n, k].
 //
 // Order of accumulation, the same on every blocking of one ISA path and for every number of rows:
 // an output element starts at its initial value and adds a[k]*w[k] for k = 0, 1, 2, ... with one
 // fused multiply-add each (vector paths), or tile by tile of 32 k in the tile unit's own order
-// after rounding a to BF16 (AMX path). Hence one row gives the same bits alone and among others.
+// after rounding a to BF16 (AMX path). Weights with scales: the same within each scale group, over
+// the codes and from zero, then c = fma(sum, scale, c), groups ascending. Hence one row gives the
+// same bits alone and among others.
 //
 // Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
-// |a[k] w[k]| for rounding the activations.
+// |a[k] w[k]| for rounding the activations. Scale groups round once more each. Over FP8, |a[k]| is
+// below 2^63 (fp8_panels.h).
 //
 // INT4 weights (vector paths): within a scale group of 32 k the sum of a[k] * q[k] is such a chain
 // from 0, and c = fma(sum, scale, c) follows, groups ascending; |error| <= (33 + k / 32) * 2^-24 *
@@ -20,8 +23,9 @@
 // sum over groups of 0.51 * scale * sum |w[k]|.
 //
 // Threads: one caller at a time, the one that owns the pool.
-// Scratch: 305 KiB per worker on vector paths; on AMX, and for activations in bytes, worker 0 holds
-// the rounded activations of as many rows as fit (up to 256 of a product).
+// Scratch: 305 KiB per worker on vector paths, and over FP8 room for the rows of two tiles (at most
+// 24 of k floats); on AMX, and for activations in bytes, worker 0 holds the rounded activations of
+// as many rows as fit (up to 256 of a product).
 #pragma once
 
 #include <cstdint>

@@ -145,7 +145,8 @@ TEST(CacheView, Fp8LayersAndIndexLayersTileThePageWithTheirPowersBehind) {
         EXPECT_EQ(layer.format, PageFormat::kFp8E4m3);
         EXPECT_EQ(layer.page_stride, layout.page_bytes());
         EXPECT_EQ(layer.k_offset, at);
-        at += static_cast<size_t>(layer.kv_heads) * (layer.k_head_stride + layer.v_head_stride);
+        const size_t v_stride = layer.latent_dim > 0 ? 0 : layer.v_head_stride;
+        at += static_cast<size_t>(layer.kv_heads) * (layer.k_head_stride + v_stride);
         EXPECT_EQ(layer.scale_offset, at);
         EXPECT_EQ(layer.one_component(), is_index);
         at += ((is_index ? 1 : 2) * tokens + 63) / 64 * 64;

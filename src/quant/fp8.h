@@ -46,7 +46,7 @@ inline Fp8 float_to_e4m3(float value) {
 }
 
 // 2^(code - 127); 255 is NaN.
-inline float e8m0_to_float(uint8_t code) {
+constexpr float e8m0_to_float(uint8_t code) {
   if (code == 255) return std::numeric_limits<float>::quiet_NaN();
   if (code == 0) return 0x1p-127f;
   return std::bit_cast<float>(static_cast<uint32_t>(code) << 23);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/fp8_cache.h"
 #include "kernels/kv_layout.h"
 #include "kernels/vector/fp8_product.h"
 
@@ -79,10 +80,6 @@ const std::byte* k_panel(const KvLayerView& kv, const Unit& unit, int32_t positi
          position % kv.page_tokens / kPanelColumns * k_panel_bytes(kv.format, kv.head_dim);
 }
 
-int32_t position_of(const Unit& unit, int32_t entry) {
-  return unit.selected != nullptr ? unit.selected[entry] : entry;
-}
-
 // Lays the selected keys of a cut side by side, as a page would hold them: of each line a dword,
 // two or four neighbouring codes of one token.
 void gather_keys(const KvLayerView& kv, const Unit& unit, const CutRange& range, Workspace& work) {
@@ -110,11 +107,13 @@ void load_factors(const VectorOps& ops, const KvLayerView& kv, const Unit& unit,
     const bool is_value = !latent && component == 1;
     float* factors = is_value ? work.value_factors : work.score_factors[component];
     const float rescale = is_value ? ops.fp8_lift : kFp8Rescale;
-    for (int32_t i = 0; i < seen; ++i) {
-      const int32_t position = position_of(unit, range.begin + i);
-      const uint8_t* codes =
-          scale_codes(kv, unit.slice->pages[position / kv.page_tokens], component);
-      factors[i] = quant::e8m0_to_float(codes[position % kv.page_tokens]) * rescale;
+    if (unit.selected == nullptr) {
+      load_powers(kv, unit.slice->pages, component, range.begin, seen, rescale, factors);
+    } else {
+      for (int32_t i = 0; i < seen; ++i) {
+        const int32_t position = unit.selected[range.begin + i];
+        load_powers(kv, unit.slice->pages, component, position, 1, rescale, factors + i);
+      }
     }
     std::fill_n(factors + seen, packed_panels(seen) * kPanelColumns - seen, 0.0f);
   }

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "kernels/fp8_cache.h"
 #include "kernels/kv_layout.h"
 #include "kernels/selection.h"
 #include "kernels/vector/drivers.h"
@@ -71,15 +72,9 @@ void multiply_cut(const VectorOps& ops, const SelectArgs& args, const AttentionS
     ops.multiply(product);
     return;
   }
-  for (int32_t i = 0; i < panels * kPanelColumns; ++i) {
-    const int32_t position = begin + i;
-    // Those beyond `count` share a panel with some that are seen.
-    const bool seen = i < count;
-    const uint8_t code = seen ? scale_codes(keys, slice.pages[position / keys.page_tokens],
-                                            0)[position % keys.page_tokens]
-                              : uint8_t{0};
-    space.factors[i] = quant::e8m0_to_float(code) * kFp8Rescale;
-  }
+  load_powers(keys, slice.pages, 0, begin, count, kFp8Rescale, space.factors);
+  // Those beyond `count` share a panel with some that are seen.
+  std::fill_n(space.factors + count, panels * kPanelColumns - count, 0.0f);
   product.scales = scales.data();
   multiply_fp8(ops, product, space.expanded);
 }

@@ -44,7 +44,7 @@ inline WeightPath weight_path(const VectorOps& ops, const PackedWeights& w) {
     case WeightFormat::kFp8:
       path.multiply = ops.multiply_fp8;
       path.expand = expand_fp8_group;
-      path.few_rows = ops.tile_rows;
+      path.few_rows = 2 * ops.tile_rows;
       path.lift = ops.fp8_lift;
       path.group_k = kFp8GroupK;
       path.group_bytes = kFp8GroupBytes;
