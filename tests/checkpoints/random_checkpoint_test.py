@@ -136,8 +136,9 @@ class Checkpoints(unittest.TestCase):
 
     def test_formats_stay_as_they_are_or_become_what_a_recipe_says(self):
         wanted = [("bf16", "auto", "bf16 (as stored)"), ("fp8", "auto", "fp8 (as stored)"),
-                  ("int4", "auto", "kimi (as stored)"), ("bf16", "kimi-fp8", "kimi-fp8 (--weights)"),
-                  ("fp8", "bf16", "bf16 (--weights)"), ("fp8", "int4", "int4 (--weights; ")]
+                  ("int4", "auto", "kimi (as stored)"), ("fp8", "bf16", "bf16 (--weights)"),
+                  ("bf16", "kimi-fp8", "kimi-fp8 (--weights)"),
+                  ("fp8", "int4", "int4 (--weights; ")]
         for preset in ("nano", "nano-G"):
             for form in ("bf16", "fp8", "int4"):
                 write(presets.PRESETS[preset], form, self.path / f"{preset}-{form}")
