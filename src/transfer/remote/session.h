@@ -22,7 +22,7 @@ struct SessionOptions {
   Hello identity;                                // the session draws its own nonce
   std::string peer_key;                          // same on all workers of a deployment
   base::Nanoseconds heartbeat{500'000'000};      // one is due this long after the last
-  base::Nanoseconds silence_max{5'000'000'000};  // the peer counts as lost after so long
+  base::Nanoseconds silence_max{5'000'000'000};  // then the peer is lost; > its longest step
   base::Nanoseconds linger{500'000'000};         // for the last words of a closed session
   uint32_t window_frames = 64;  // chunks under way, at most half the receiver's memory of frames
   size_t waiting_frames_max = 4096;  // control messages that the connection has no room for yet
