@@ -5,6 +5,8 @@
 
 MODEL_FETCHED := models/SmolLM2-135M-Instruct.Q4_1.gguf
 MODEL ?= $(MODEL_FETCHED)
+# A model of the project's own may be named without its folder: MODEL=tiny-moe.
+MODEL_PATH := $(if $(wildcard models/$(MODEL)/config.json),models/$(MODEL),$(MODEL))
 HOST ?= 127.0.0.1
 PORT ?= 30000
 ARGS ?=
@@ -24,7 +26,7 @@ help:
 	@echo 'Bulkhead: a server for large open-weight language models.'
 	@echo
 	@echo '  make serve        set up, build, fetch the small model and serve it on $(HOST):$(PORT)'
-	@echo '                    MODEL=path  another model (a .gguf file or a checkpoint folder)'
+	@echo '                    MODEL=path  another model (a .gguf file, a checkpoint folder, or tiny-moe)'
 	@echo '                    PORT=n HOST=addr ARGS="more flags of bulkhead serve"'
 	@echo '  make test         set up, build and run every test: unit and end to end, the same under'
 	@echo '                    address and undefined-behaviour sanitizers, $(FUZZ_SECONDS) s of fuzzing per target'
@@ -70,7 +72,7 @@ build: setup-serve
 	@tools/ci/build.sh release
 
 serve: build model
-	@exec build/release/bin/bulkhead serve --model '$(MODEL)' --host '$(HOST)' --port '$(PORT)' $(ARGS)
+	@exec build/release/bin/bulkhead serve --model '$(MODEL_PATH)' --host '$(HOST)' --port '$(PORT)' $(ARGS)
 
 # --- prove --------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Writes golden_depth.safetensors beside some of make_golden.py's models: logits far into a context.
+"""Writes golden_depth.safetensors beside some of make_golden.py's models: logits at depth.
 
     make_depth.py [NAME ...]
 

@@ -1,8 +1,8 @@
 """Conversations to learn from and to be examined on, each a pure function of its task and seed.
 
 Seeds from EVALUATION_SEED on are kept for held-out sets: no example of them is ever trained on.
-Names, codes, numbers, orders and wordings are drawn anew for each seed, and all that is asked is in the
-conversation: the model reads, it knows nothing by heart.
+Names, codes, numbers, orders and wordings are drawn anew for each seed, and all that is asked is in
+the conversation: the model reads, it knows nothing by heart.
 """
 
 import dataclasses
