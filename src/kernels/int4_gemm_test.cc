@@ -252,7 +252,7 @@ TEST_P(Int4Gemm, ActivationsInBytesGiveTheBitsOfTheReference) {
 
 TEST_P(Int4Gemm, ActivationsInBytesHaveTheSameBitsAloneInABatchAndInTightScratch) {
   device::ThreadPool pool({.threads = 2});
-  device::ThreadPool tight({.threads = 3, .scratch_bytes = 320 << 10});
+  device::ThreadPool tight({.threads = 3, .scratch_bytes = 64 << 10});
   Random random(43);
   const int64_t rows = 60;
   Problem problem(random, rows, 150, 3000, Start::kResidual);
