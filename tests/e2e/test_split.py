@@ -37,6 +37,11 @@ def run(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+def start_of(server):
+    """The whole log, banner and all."""
+    return pathlib.Path(server.log_path).read_text(encoding="utf-8", errors="replace")
+
+
 def greedy(server, prompt, tokens=24):
     answer = complete(server, prompt, max_tokens=tokens, temperature=0)
     assert answer.status == 200, answer.body
@@ -145,7 +150,7 @@ class SplitServer(OwnServer):
             self.assertTrue(
                 any(f'pool="{pool}"' in name for name in samples if "bulkhead_kv_pages" in name)
             )
-        log = self.server.log_text()
+        log = start_of(self.server)
         self.assertIn("one copy of the weights", log)
         self.assertIn("copied on their way", log)
 
@@ -188,7 +193,7 @@ class Hybrid(OwnServer):
             pools["decode"]["max_total_num_tokens"] / pools["prefill"]["max_total_num_tokens"]
         )
         self.assertGreater(ratio, 1.9)
-        self.assertIn("converted on their way", self.server.log_text())
+        self.assertIn("converted on their way", start_of(self.server))
 
 
 class Deployment(unittest.TestCase):

@@ -16,7 +16,7 @@ struct DerivedValue {
 };
 
 DerivedValue cache_size(const PoolPlan& pool) {
-  return {std::to_string(pool.cache_bytes),
+  return {size_text(pool.cache_bytes),
           fmt::format("{}; {} pages, {} tokens", pool.cache_reason, pool.pages, pool.cache_tokens)};
 }
 

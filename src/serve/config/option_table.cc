@@ -115,14 +115,6 @@ OptionSpec integer_option(OptionSpec spec, Range range, At at) {
   return spec;
 }
 
-// The shortest text that parse_bytes() reads as the same.
-std::string size_text(uint64_t bytes) {
-  for (const auto& [shift, unit] : {std::pair{30, 'G'}, std::pair{20, 'M'}, std::pair{10, 'K'}}) {
-    if (bytes % (uint64_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
-  }
-  return std::to_string(bytes);
-}
-
 template <typename At>
 OptionSpec size_option(OptionSpec spec, At at) {
   spec = named(std::move(spec), OptionType::kSize);
@@ -459,6 +451,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string size_text(uint64_t bytes) {
+  for (const auto& [shift, unit] : {std::pair{30, 'G'}, std::pair{20, 'M'}, std::pair{10, 'K'}}) {
+    if (bytes % (uint64_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
+  }
+  return std::to_string(bytes);
+}
 
 const std::vector<OptionSpec>& option_table() {
   static const std::vector<OptionSpec> table = make_table();

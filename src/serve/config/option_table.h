@@ -53,6 +53,9 @@ struct OptionSpec {
 
 const std::vector<OptionSpec>& option_table();
 
+// The shortest text that a size option reads as so many bytes: "512M".
+std::string size_text(uint64_t bytes);
+
 // Null: there is none of that name.
 const OptionSpec* find_option(std::string_view name);
 // The known name that takes the fewest edits.
