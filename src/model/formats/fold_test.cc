@@ -138,6 +138,29 @@ TEST(Fold, AGoodWeightOfEveryFormatLoads) {
   }
 }
 
+// compressed-tensors: FP8 blocks, alone and beside four-bit weights.
+TEST(Fold, Fp8BlocksOfCompressedTensorsStandBesidePackedWeights) {
+  constexpr const char* kBlocks = R"("weights": {"num_bits": 8, "type": "float",
+      "symmetric": true, "strategy": "block", "block_structure": [16, 16]})";
+  constexpr const char* kGroups = R"("format": "pack-quantized", "weights": {"num_bits": 4,
+      "type": "int", "symmetric": true, "strategy": "group", "group_size": 8})";
+  const std::string alone = fmt::format(R"({{"quant_method": "compressed-tensors",
+      "format": "float-quantized", "config_groups": {{"group_0": {{{}}}}}}})",
+                                        kBlocks);
+  const std::string mixed = fmt::format(R"({{"quant_method": "compressed-tensors",
+      "format": "mixed-precision", "config_groups": {{"group_0": {{{}}},
+      "group_1": {{"format": "float-quantized", {}}}}}}})",
+                                        kGroups, kBlocks);
+  std::vector<FileTensor> blocks = fp8_parts();
+  blocks[1].name = at(".weight_scale");
+  EXPECT_EQ(load_error(alone.c_str(), blocks), "no error");
+  EXPECT_EQ(load_error(mixed.c_str(), blocks), "no error");
+  EXPECT_EQ(load_error(mixed.c_str(), packed_parts()), "no error");
+  EXPECT_THAT(load_error(alone.c_str(), packed_parts()), HasSubstr("fits no configured group"));
+  EXPECT_THAT(load_error(kPacked, blocks), HasSubstr("is F8_E4M3, which a checkpoint with"));
+  EXPECT_THAT(load_error(mixed.c_str(), fp8_parts()), HasSubstr("weight_scale\" is missing"));
+}
+
 TEST(Fold, NamesDecideByTheirEndsUnderAnyPrefixAndAcrossFiles) {
   std::vector<FileTensor> first = packed_parts();
   for (FileTensor& one : first) one.name = "language_model." + one.name;

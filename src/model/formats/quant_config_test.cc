@@ -107,6 +107,27 @@ TEST(QuantConfig, AMethodThatIsNotReadIsNamedWithThoseThatAre) {
   EXPECT_THAT(refusal("{}"), HasSubstr("quant_method: missing; fp8"));
 }
 
+TEST(QuantConfig, Fp8BlocksOfCompressedTensorsAreReadWhateverActivationsOthersUse) {
+  const auto with = [](std::string_view weights, std::string_view group = "") {
+    return fmt::format(R"({{"quant_method": "compressed-tensors", "format": "float-quantized",
+        "config_groups": {{"group_0": {{"targets": ["Linear"], "weights": {{"type": "float",
+        "num_bits": 8, "strategy": "block", "block_structure": [128, 64] {}}} {}}}}}}})",
+                       weights, group);
+  };
+  const auto blocks = parse(with("", R"(, "input_activations": {"num_bits": 8, "dynamic": true})"));
+  ASSERT_TRUE(blocks.ok()) << blocks.error().message;
+  EXPECT_EQ(blocks->method, QuantMethod::kCompressedTensors);
+  EXPECT_EQ(blocks->block_rows, 128u);
+  EXPECT_EQ(blocks->block_columns, 64u);
+  EXPECT_TRUE(blocks->groups.empty());
+  EXPECT_THAT(refusal(with("", R"(, "input_activations": {"num_bits": 8, "dynamic": false})")),
+              HasSubstr("activations with stored scales"));
+  EXPECT_THAT(refusal(with(R"(, "strategy": "channel")")), HasSubstr("strategy: \"channel\""));
+  EXPECT_THAT(refusal(with(R"(, "num_bits": 4)")), HasSubstr("4 bits cannot be loaded; 8 can"));
+  EXPECT_THAT(refusal(with(R"(, "symmetric": false)")), HasSubstr("symmetric: false"));
+  EXPECT_THAT(refusal(with(R"(, "block_structure": [0, 1])")), HasSubstr("block_structure: must"));
+}
+
 // C025: the whole description is looked at, not only bits and group.
 TEST(QuantConfig, AVariantOfAMethodThatIsNotReadIsNamed) {
   EXPECT_EQ(refusal(packed()), "no error");
@@ -125,7 +146,7 @@ TEST(QuantConfig, AVariantOfAMethodThatIsNotReadIsNamed) {
   EXPECT_THAT(refusal(packed("", R"(, "input_activations": {"num_bits": 8})")),
               HasSubstr("input_activations: quantised activations cannot be computed"));
   EXPECT_THAT(refusal(packed("", "", R"(, "format": "marlin-24")")),
-              HasSubstr("format: \"marlin-24\" cannot be loaded; \"pack-quantized\" can"));
+              HasSubstr("format: \"marlin-24\" cannot be loaded; \"pack-quantized\", "));
   EXPECT_THAT(refusal(packed("", "", R"(, "kv_cache_scheme": {"num_bits": 8})")),
               HasSubstr("kv_cache_scheme"));
   EXPECT_THAT(refusal(packed("", "", R"(, "quantization_status": "frozen")")),
