@@ -99,7 +99,7 @@ void print_memory(const model::Checkpoint& checkpoint) {
   const model::ModelConfig& config = checkpoint.config();
   const auto weights = model::weight_facts(checkpoint, std::nullopt);
   row("weights here",
-      weights.ok() ? fmt::format("{} packed ({})", format_bytes(weights->bytes), weights->format)
+      weights.ok() ? fmt::format("{} as stored ({})", format_bytes(weights->bytes), weights->format)
                    : "cannot be loaded: " + weights.error().message);
   const auto token = [&](kv::PageFormat format) {
     return format_bytes(
