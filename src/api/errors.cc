@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "wire/faults.h"
 
 namespace bulkhead::api {
 namespace {
@@ -72,6 +73,18 @@ ApiError internal_error() {
                   true};
 }
 
+namespace {
+
+// One of the stable codes, never the text that came with it.
+ApiError from_fault(const base::Error& error) {
+  for (const std::string_view code : {wire::kWorkerLost, wire::kTransferFailed, wire::kIntegrity}) {
+    if (error.field == code) return retriable(503, "server_error", code, error.message);
+  }
+  return internal_error();
+}
+
+}  // namespace
+
 ApiError from_submit(const base::Error& error) {
   switch (error.code) {
     case base::ErrorCode::kResourceExhausted:
@@ -118,6 +131,7 @@ ApiError from_finish(const wire::FinishEvent& event) {
   }
   if (event.reason == wire::FinishReason::kCancelled) return draining();
   if (!event.error) return internal_error();
+  if (wire::is_fault(*event.error)) return from_fault(*event.error);
   switch (event.error->code) {
     case base::ErrorCode::kResourceExhausted:
       return retriable(503, "overloaded_error", "capacity_exceeded", event.error->message);

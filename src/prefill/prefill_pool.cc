@@ -101,7 +101,10 @@ StepOutcome PrefillPool::commit(wire::PoolEvents& events) {
     sequence.state.written += static_cast<int32_t>(slice.tokens.size());
     const bool failed = slice.logits == model::LogitsFor::kAll &&
                         !score(sequence, slice.position, row, rows, events);
-    if (!failed && !sequence.state.unwritten().empty()) break;
+    if (!failed && !sequence.state.unwritten().empty()) {
+      deps_.link.written(sequence.state.slot, sequence.pages, sequence.state.written);
+      break;
+    }
     const StepOutcome ended =
         failed ? StepOutcome::kFailed : finish_prompt(sequence, row + rows - 1, events);
     outcome = std::max(outcome, ended);

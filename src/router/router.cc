@@ -31,6 +31,7 @@ struct Router::Request {
   Slot leader_slot = 0;
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
+  bool cache_known = false;  // cached_tokens is that of the first admission
   int32_t preemptions = 0;
   int32_t completion_tokens = 0;
   nanoseconds deadline = kNever;
@@ -309,6 +310,30 @@ void Router::on_released(Slot slot) {
   --running_;
   deps_.decode.unreserve(slot);  // it may have ended before it got there
   apply(slot, RequestEvent::kReleased);
+}
+
+void Router::on_cached(Slot slot, int32_t tokens) {
+  Request& request = requests_[slot];
+  log_.cached(tokens);
+  if (!std::exchange(request.cache_known, true)) request.cached_tokens = tokens;
+}
+
+void Router::on_returned(Slot slot, wire::SequenceState state) {
+  BH_CHECK(running_ > 0, "a return of an admitted request");
+  Request& request = requests_[slot];
+  request.sequence = std::move(state);
+  --running_;
+  deps_.decode.unreserve(slot);
+  apply(slot, RequestEvent::kPreempted);
+  queued_.insert(request.rank, slot);
+}
+
+void Router::end_waiting(const base::Error& error) {
+  for (Slot slot = 0; slot < requests_.size(); ++slot) {
+    if (requests_[slot].state != RequestState::kQueued) continue;
+    end_early(slot, RequestEvent::kShutdown,
+              {wire::FinishReason::kError, wire::TokenId{-1}, error});
+  }
 }
 
 // --- the life of a request

@@ -55,6 +55,8 @@ class Router final : public wire::Generator, private wire::PoolEvents {
 
   // One round: events, admission, one decode step, at most one prefill chunk.
   wire::StepOutcome step();
+  // Ends every request that waits for admission: whom it waits for will not come. Step thread.
+  void end_waiting(const base::Error& error);
   // Sleeps until another thread asks for something, at most `timeout`.
   void wait(std::chrono::nanoseconds timeout) { inbox_.wait(timeout); }
 
@@ -67,6 +69,8 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   void on_accepted(wire::Slot slot) override;
   void on_end(wire::Slot slot, wire::Ending ending) override;
   void on_released(wire::Slot slot) override;
+  void on_cached(wire::Slot slot, int32_t tokens) override;
+  void on_returned(wire::Slot slot, wire::SequenceState state) override;
 
   void take_inbox();
   void apply_deadlines();

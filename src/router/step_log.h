@@ -28,6 +28,8 @@ class StepLog {
   explicit StepLog(base::Logger* logger) : logger_(logger) {}
 
   void admitted(const wire::Admission& admission);
+  // Learned after admission.
+  void cached(int32_t tokens) { cached_tokens_ += tokens; }
   void prefilled(const wire::StepReport& report, const LogScene& scene);
   void decoded(const wire::StepReport& report, const LogScene& scene);
   // Tokens a second of the last interval of decode steps; 0 while nothing was decoded lately. Any

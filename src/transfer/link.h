@@ -26,6 +26,9 @@ class Link {
   virtual bool reserve(wire::Slot, int64_t /*tokens*/) { return true; }
   // Gives back a promise that no handoff took.
   virtual void unreserve(wire::Slot) {}
+  // The first `written` tokens of a prompt that is still being computed are in these pages for
+  // good.
+  virtual void written(wire::Slot, const kv::PageTable&, int32_t /*written*/) {}
   // A bounded piece of what is on the way.
   virtual void advance() {}
   // There must be room: prefill runs no more sequences than the link can carry.

@@ -2,8 +2,8 @@
 //
 // Threads: everything here runs on the step thread, except pages().
 // Invariants: an admitted request is in exactly one of prefill, the link, decode, until its one
-// on_released() or until it is preempted; after on_end() a request gets no token; after
-// on_released() nothing at all, and everything the pools held for it is back.
+// on_released(), or until it is preempted or returned; after on_end() a request gets no token;
+// after on_released() nothing at all, and everything the pools held for it is back.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,11 @@ class PoolEvents {
   virtual void on_accepted(Slot slot) = 0;
   virtual void on_end(Slot slot, Ending ending) = 0;
   virtual void on_released(Slot slot) = 0;
+  // So many tokens of the prompt were in a cache: from pools that learn it after admission.
+  virtual void on_cached(Slot slot, int32_t tokens) = 0;
+  // The pools could not run the request and give it back as if it had not been admitted; nothing of
+  // it was told, and they hold nothing for it. Instead of on_released().
+  virtual void on_returned(Slot slot, SequenceState state) = 0;
 };
 
 enum class StepOutcome {

@@ -33,6 +33,7 @@ struct SequenceState {
   int32_t prompt_tokens = 0;
   int32_t written = 0;
   CacheScope cache;
+  uint64_t session = 0;          // as in GenerateRequest
   int32_t prompt_logprobs = -1;  // as in GenerateRequest
   int32_t scored = 1;  // prompt tokens that have their score; the first one never gets any
 
@@ -48,6 +49,7 @@ struct SequenceState {
         tokens(std::move(request.prompt)),
         prompt_tokens(static_cast<int32_t>(tokens.size())),
         cache(request.cache),
+        session(request.session),
         prompt_logprobs(request.prompt_logprobs) {}
   SequenceState(SequenceState&&) noexcept = default;
   SequenceState& operator=(SequenceState&&) noexcept = default;

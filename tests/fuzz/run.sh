@@ -18,7 +18,8 @@ names=("$@")
 # schema is left to runs by hand: it also holds the grammar engine to the standard, so that what it
 # finds may lie in there.
 [ ${#names[@]} -gt 0 ] ||
-  names=(safetensors gguf config_json tokenizer_json template output chat_json http handoff)
+  names=(safetensors gguf config_json tokenizer_json template output chat_json http handoff
+         worker_message)
 sources="$root_dir/tests/fuzz"
 
 run_one() {

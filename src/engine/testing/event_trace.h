@@ -32,12 +32,21 @@ class EventTrace final : public wire::PoolEvents {
   void on_released(wire::Slot slot) override {
     lines_.push_back(fmt::format("{}: released", slot));
   }
+  void on_cached(wire::Slot slot, int32_t tokens) override {
+    lines_.push_back(fmt::format("{}: cached {}", slot, tokens));
+  }
+  void on_returned(wire::Slot slot, wire::SequenceState state) override {
+    lines_.push_back(fmt::format("{}: returned", slot));
+    returned_.push_back(std::move(state));
+  }
 
   // What was recorded since the last call.
   std::vector<std::string> take() { return std::exchange(lines_, {}); }
+  std::vector<wire::SequenceState> take_returned() { return std::exchange(returned_, {}); }
 
  private:
   std::vector<std::string> lines_;
+  std::vector<wire::SequenceState> returned_;
 };
 
 }  // namespace bulkhead::engine::testing
