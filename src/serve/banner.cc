@@ -128,6 +128,31 @@ std::string formats_text(const chat::FormatChoice& formats) {
          line("reasoning", text(chat::to_string(formats.reasoning), formats.reasoning_reason));
 }
 
+std::string worker_text(Role role, const std::string& address, const std::string& transport) {
+  const bool decode = role == Role::kDecode;
+  return line("role", fmt::format("{} worker over {}", decode ? "decode" : "prefill", transport)) +
+         line("listen", address) +
+         fmt::format("Ready for a gateway: give it --{}-workers {}\n",
+                     decode ? "decode" : "prefill", address);
+}
+
+std::string gateway_text(const RoleOptions& roles) {
+  return line("role", fmt::format("gateway; waits for a prefill worker of {} and a decode worker "
+                                  "of {}",
+                                  fmt::join(roles.prefill_workers, ", "),
+                                  fmt::join(roles.decode_workers, ", ")));
+}
+
+std::string members_text(const std::vector<roles::MemberStatus>& members) {
+  std::string out;
+  for (const roles::MemberStatus& member : members) {
+    out += line(member.label, member.present
+                                  ? fmt::format("{} weights, {} cache", member.weights, member.kv)
+                                  : "not there yet");
+  }
+  return out;
+}
+
 std::string ready_text(const Reach& reach) {
   std::string out;
   out += line("address", reach.url + "/v1");

@@ -8,6 +8,7 @@
 #include "chat/output/format_choice.h"
 #include "model/checkpoint.h"
 #include "serve/plan.h"
+#include "serve/roles/gateway/fleet.h"
 
 namespace bulkhead::serve {
 
@@ -17,6 +18,11 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
 
 // What is known once tokenizer and chat template are loaded.
 std::string formats_text(const chat::FormatChoice& formats);
+
+// Of a deployment of several processes.
+std::string worker_text(Role role, const std::string& address, const std::string& transport);
+std::string gateway_text(const RoleOptions& roles);
+std::string members_text(const std::vector<roles::MemberStatus>& members);
 
 struct Reach {
   std::string url;  // http://127.0.0.1:30000

@@ -32,6 +32,24 @@ struct PoolOptions {
   uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
 };
 
+// What this process is in its deployment.
+enum class Role : uint8_t {
+  kAll,      // the whole server
+  kGateway,  // HTTP, text and router; no weights
+  kPrefill,
+  kDecode,
+};
+
+// Of a deployment of several processes.
+struct RoleOptions {
+  Role role = Role::kAll;
+  std::string listen = "127.0.0.1:0";        // where a worker is reached
+  std::vector<std::string> prefill_workers;  // addresses, of a gateway
+  std::vector<std::string> decode_workers;
+  std::string key_file;                       // the deployment's secret, one line
+  std::chrono::milliseconds heartbeat{2000};  // a peer that misses two is lost
+};
+
 // How a model is loaded and run; shared by every command that runs one.
 struct ModelOptions {
   std::string model_path;          // .gguf file or checkpoint directory
@@ -55,6 +73,7 @@ struct ModelOptions {
 
 struct ServeOptions {
   ModelOptions model;
+  RoleOptions roles;
   std::string host = "127.0.0.1";
   uint16_t port = 30000;
   std::string port_file;              // the bound port is written here once the server is ready

@@ -25,6 +25,7 @@
 #include "router/router.h"
 #include "router/step_loop.h"
 #include "sampling/sampler.h"
+#include "serve/engine.h"
 #include "serve/plan.h"
 #include "serve/text_loading.h"
 #include "telemetry/metrics.h"
@@ -32,7 +33,7 @@
 
 namespace bulkhead::serve {
 
-class Runtime {
+class Runtime final : public Engine {
  public:
   // Loads the weights (`progress` hears of it) and starts the step thread. `clock`, `registry` and
   // `logger` (of the periodic lines; may be null) outlive the runtime.
@@ -43,13 +44,11 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  wire::Generator& generator() { return *router_; }
+  wire::Generator& generator() override { return *router_; }
   const model::ModelFacts& facts() const { return decoder_->facts(); }
-  bool drained() const { return router_->drained(); }
-  // Refuses new requests; accepted ones are ended at now + grace. Returns at once.
-  void drain(std::chrono::nanoseconds grace);
-  // Ends what is left and joins the step thread.
-  void stop() { loop_->stop(std::chrono::nanoseconds(0)); }
+  bool drained() const override { return router_->drained(); }
+  void drain(std::chrono::nanoseconds grace) override;
+  void stop() override { loop_->stop(std::chrono::nanoseconds(0)); }
 
  private:
   explicit Runtime(const base::Clock& clock) : clock_(clock) {}

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "api/api.h"
@@ -15,7 +14,11 @@
 #include "serve/key_file.h"
 #include "serve/loading_gate.h"
 #include "serve/plan.h"
+#include "serve/port_file.h"
 #include "serve/progress.h"
+#include "serve/roles/gateway/gateway_runtime.h"
+#include "serve/roles/gateway/no_constraints.h"
+#include "serve/roles/worker/worker_process.h"
 #include "serve/runtime.h"
 #include "serve/signals.h"
 #include "serve/text_loading.h"
@@ -115,22 +118,8 @@ std::string url_of(const ServeOptions& options, uint16_t port) {
   return fmt::format("http://{}:{}", host, port);
 }
 
-base::Status write_port_file(const std::string& path, uint16_t port) {
-  if (path.empty()) return {};
-  // Written aside and renamed, so that a reader never sees half of it.
-  const std::string aside = path + ".part";
-  std::ofstream file(aside);
-  file << port << '\n';
-  file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
-    return base::Error{base::ErrorCode::kIo, fmt::format("--port-file: cannot write {}", path),
-                       "--port-file"};
-  }
-  return {};
-}
-
 // Waits for the signal to end, then lets running requests finish; a second one cuts it short.
-void serve_until_told(const Signals& signals, const ServeOptions& options, Runtime& runtime,
+void serve_until_told(const Signals& signals, const ServeOptions& options, Engine& runtime,
                       api::Api& api, IoThread& io, base::Logger& logger) {
   for (Signal signal = Signal::kNone; signal != Signal::kEnd;) {
     signal = signals.wait(milliseconds(1000));
@@ -191,7 +180,7 @@ api::PoolFacts facts_of(const PoolPlan& plan) {
           .cache_dtype = std::string(kv::to_string(plan.layout.format))};
 }
 
-api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, const Plan& plan) {
+api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys) {
   api::ApiOptions out;
   out.keys = keys.api;
   out.admin_key = keys.admin;
@@ -200,12 +189,17 @@ api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys, co
   if (options.request_timeout.count() > 0) out.request_timeout = options.request_timeout;
   out.higher_priority_first = options.higher_priority_first;
   out.reasoning_field = options.reasoning_field;
-  out.engine.page_tokens = plan.layout.page_tokens;
-  out.engine.prefill_chunk_tokens = plan.prefill_chunk_tokens;
-  out.engine.threads = plan.threads;
-  out.engine.isa = std::string(device::to_string(plan.isa));
-  out.engine.decode = facts_of(plan);
-  if (plan.prefill) out.engine.prefill = facts_of(*plan.prefill);
+  return out;
+}
+
+api::EngineFacts engine_facts(const Plan& plan) {
+  api::EngineFacts out;
+  out.page_tokens = plan.layout.page_tokens;
+  out.prefill_chunk_tokens = plan.prefill_chunk_tokens;
+  out.threads = plan.threads;
+  out.isa = std::string(device::to_string(plan.isa));
+  out.decode = facts_of(plan);
+  if (plan.prefill) out.prefill = facts_of(*plan.prefill);
   return out;
 }
 
@@ -237,8 +231,8 @@ base::Result<TextSide> prepare_text(const ServeOptions& options,
 // more, then nothing is generated any more, and only then the API that events refer to goes.
 struct Serving {
   std::unique_ptr<api::Api> api;
-  std::unique_ptr<constraint::Compiler> constraints;  // tells the Api what it compiled
-  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<wire::ConstraintCompiler> constraints;  // tells the Api what it compiled
+  std::unique_ptr<Engine> engine;
   std::unique_ptr<IoThread> io;
 };
 
@@ -255,15 +249,94 @@ base::Result<std::unique_ptr<http::Server>> listen(const ServeOptions& options, 
       logger);
 }
 
+// Where everything of a start comes together.
+struct Start {
+  const ServeOptions& options;
+  const model::Checkpoint& checkpoint;
+  const base::Clock& clock;
+  const Signals& signals;
+  telemetry::Registry& registry;
+  base::Logger& logger;
+  LoadingGate& gate;
+  std::ostream& out;
+};
+
+// What runs the requests, and what there is to say of it.
+struct Loaded {
+  std::unique_ptr<Engine> engine;
+  model::ModelFacts facts;
+  api::EngineFacts told;
+};
+
+base::Result<Loaded> load_model(const Start& start, const Prepared& prepared) {
+  Loaded loaded;
+  register_facts(start.registry, prepared.plan, prepared.kernels);
+  Progress bar(start.out, isatty(STDOUT_FILENO) != 0, "  loading", start.clock);
+  BH_ASSIGN(
+      std::unique_ptr<Runtime> runtime,
+      Runtime::start(prepared.plan, prepared.kernels, start.checkpoint, start.clock, start.registry,
+                     &start.logger, [&bar, &start](const model::LoadProgress& at) {
+                       bar.update(at.bytes_done, at.bytes_total);
+                       start.gate.progress(at.bytes_done, at.bytes_total);
+                     }));
+  bar.finish();
+  loaded.facts = runtime->facts();
+  loaded.told = engine_facts(prepared.plan);
+  loaded.engine = std::move(runtime);
+  return loaded;
+}
+
+// A gateway has no weights: it waits for its workers instead.
+base::Result<Loaded> join_workers(const Start& start) {
+  Loaded loaded;
+  const model::ModelConfig& config = start.checkpoint.config();
+  BH_ASSIGN(const roles::Identity identity, roles::make_identity(start.options, start.checkpoint));
+  start.out << gateway_text(start.options.roles) << std::flush;
+  BH_ASSIGN(std::unique_ptr<roles::GatewayRuntime> runtime,
+            roles::GatewayRuntime::start(
+                start.options, identity, config, start.clock, start.registry, start.logger,
+                [&start] { return start.signals.wait(milliseconds(5)) != Signal::kEnd; }));
+  start.out << members_text(runtime->members()) << std::flush;
+  loaded.facts.name = start.checkpoint.name();
+  loaded.facts.parameters = start.checkpoint.describe().parameters;
+  loaded.facts.vocabulary_size = config.vocabulary;
+  loaded.facts.context_tokens = config.context;
+  loaded.told.page_tokens = start.options.model.page_tokens;
+  loaded.told.prefill_chunk_tokens = start.options.model.prefill_chunk_tokens;
+  loaded.told.isa = "none";
+  loaded.engine = std::move(runtime);
+  return loaded;
+}
+
+base::Result<std::unique_ptr<wire::ConstraintCompiler>> make_constraints(
+    const Start& start, const TextSide& text, int32_t vocabulary,
+    std::span<const wire::TokenId> end_ids) {
+  if (start.options.roles.role == Role::kGateway) {
+    return std::unique_ptr<wire::ConstraintCompiler>(std::make_unique<roles::NoConstraints>());
+  }
+  BH_ASSIGN(std::unique_ptr<constraint::Compiler> compiler,
+            constraint::Compiler::create(
+                constraint_vocabulary(*text.tokenizer, vocabulary, end_ids), {}, start.registry));
+  return std::unique_ptr<wire::ConstraintCompiler>(std::move(compiler));
+}
+
 }  // namespace
 
 base::Status run_server(const ServeOptions& options, std::ostream& out, std::ostream& log) {
+  if (options.roles.role == Role::kPrefill || options.roles.role == Role::kDecode) {
+    return roles::run_worker(options, out, log);
+  }
   const base::SteadyClock clock;
   const base::Nanoseconds started = clock.now();
+  BH_TRY(roles::check_roles(options));
   BH_ASSIGN(const Keys keys, collect_keys(options));
   BH_TRY(check_exposure(options, keys));
   BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(options.model.model_path));
-  BH_ASSIGN(const Prepared prepared, prepare(options, checkpoint, out));
+  const bool is_gateway = options.roles.role == Role::kGateway;
+  std::optional<Prepared> prepared;
+  if (!is_gateway) {
+    BH_ASSIGN(prepared, prepare(options, checkpoint, out));
+  }
   if (options.dry_run) return {};
 
   const Signals signals;
@@ -272,36 +345,28 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   const std::string name =
       options.served_model_name.empty() ? checkpoint.name() : options.served_model_name;
   telemetry::Registry registry({{"model_name", name}});
-  register_facts(registry, prepared.plan, prepared.kernels);
 
   LoadingGate gate(clock);
   BH_ASSIGN(const std::unique_ptr<http::Server> server, listen(options, gate, logger));
   BH_ASSIGN(const TextSide text, prepare_text(options, checkpoint, out));
   Serving serving;
   serving.io = std::make_unique<IoThread>(*server);
-  Progress bar(out, isatty(STDOUT_FILENO) != 0, "  loading", clock);
   const base::Nanoseconds load_started = clock.now();
-  BH_ASSIGN(serving.runtime,
-            Runtime::start(prepared.plan, prepared.kernels, checkpoint, clock, registry, &logger,
-                           [&bar, &gate](const model::LoadProgress& at) {
-                             bar.update(at.bytes_done, at.bytes_total);
-                             gate.progress(at.bytes_done, at.bytes_total);
-                           }));
-  bar.finish();
+  const Start start{options, checkpoint, clock, signals, registry, logger, gate, out};
+  BH_ASSIGN(Loaded loaded, is_gateway ? join_workers(start) : load_model(start, *prepared));
+  serving.engine = std::move(loaded.engine);
 
-  api::ModelCard card = card_of(options, checkpoint, serving.runtime->facts(), text);
-  BH_TRY(card.defaults.validate(serving.runtime->facts().vocabulary_size));
-  api::ApiOptions api_options = api_options_of(options, keys, prepared.plan);
+  api::ModelCard card = card_of(options, checkpoint, loaded.facts, text);
+  BH_TRY(card.defaults.validate(loaded.facts.vocabulary_size));
+  api::ApiOptions api_options = api_options_of(options, keys);
+  api_options.engine = loaded.told;
   api_options.engine.load_seconds = base::to_seconds(clock.now() - load_started);
   api_options.engine.ready_seconds = base::to_seconds(clock.now() - started);
   register_start(registry, api_options.engine);
   BH_ASSIGN(serving.constraints,
-            constraint::Compiler::create(
-                constraint_vocabulary(*text.tokenizer, serving.runtime->facts().vocabulary_size,
-                                      card.defaults.eos_ids),
-                {}, registry));
+            make_constraints(start, text, loaded.facts.vocabulary_size, card.defaults.eos_ids));
   serving.api = std::make_unique<api::Api>(
-      api::ApiDeps{.generator = serving.runtime->generator(),
+      api::ApiDeps{.generator = serving.engine->generator(),
                    .tokenizer = *text.tokenizer,
                    .chat_template = text.chat_template ? &*text.chat_template : nullptr,
                    .registry = registry,
@@ -324,7 +389,7 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
                           .ready_seconds = base::to_seconds(clock.now() - started)})
       << std::flush;
   BH_TRY(write_port_file(options.port_file, server->port()));
-  serve_until_told(signals, options, *serving.runtime, *serving.api, *serving.io, logger);
+  serve_until_told(signals, options, *serving.engine, *serving.api, *serving.io, logger);
   return {};
 }
 

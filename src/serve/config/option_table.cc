@@ -86,6 +86,7 @@ base::Result<int64_t> parse_integer(const std::string& text, int64_t low, int64_
 }
 
 int64_t count_of(std::chrono::seconds time) { return time.count(); }
+int64_t count_of(std::chrono::milliseconds time) { return time.count(); }
 template <typename T>
 int64_t count_of(T number) {
   return static_cast<int64_t>(number);
@@ -317,6 +318,49 @@ void add_placement(std::vector<OptionSpec>& table) {
   add_pool(table, "decode", [](auto& o) -> auto& { return o.model.decode; });
 }
 
+// A deployment of several processes.
+void add_roles(std::vector<OptionSpec>& table) {
+  table.push_back(choice_option<Role>(
+      {.flags = "--role",
+       .group = kServer,
+       .meaning = "What this process is in its deployment: all of it, the gateway that serves HTTP "
+                  "and has no weights, or a worker that prefills or decodes"},
+      {{"all", Role::kAll},
+       {"gateway", Role::kGateway},
+       {"prefill", Role::kPrefill},
+       {"decode", Role::kDecode}},
+      [](auto& o) -> auto& { return o.roles.role; }));
+  table.push_back(text_option({.flags = "--listen",
+                               .group = kServer,
+                               .meaning = "Where a worker is reached; keep it on a network of the "
+                                          "deployment alone",
+                               .value_name = "ADDRESS:PORT"},
+                              [](auto& o) -> auto& { return o.roles.listen; }));
+  table.push_back(list_option({.flags = "--prefill-workers",
+                               .group = kServer,
+                               .meaning = "Prefill workers of a gateway, by commas",
+                               .value_name = "ADDRESS:PORT"},
+                              [](auto& o) -> auto& { return o.roles.prefill_workers; }));
+  table.push_back(list_option({.flags = "--decode-workers",
+                               .group = kServer,
+                               .meaning = "Decode workers of a gateway, by commas",
+                               .value_name = "ADDRESS:PORT"},
+                              [](auto& o) -> auto& { return o.roles.decode_workers; }));
+  table.push_back(path_option({.flags = "--worker-key-file",
+                               .group = kServer,
+                               .meaning = "File with the secret that all processes of a deployment "
+                                          "share, one line; needed by every role but all",
+                               .value_name = "FILE"},
+                              [](auto& o) -> auto& { return o.roles.key_file; }));
+  table.push_back(integer_option(
+      {.flags = "--heartbeat",
+       .group = kServer,
+       .meaning = "Milliseconds between signs of life of gateway and workers; who misses two is "
+                  "retired, so a step has to take less",
+       .value_name = "MS"},
+      {50, 600000}, [](auto& o) -> auto& { return o.roles.heartbeat; }));
+}
+
 void add_server(std::vector<OptionSpec>& table) {
   table.push_back(text_option({.flags = "--host",
                                .group = kServer,
@@ -429,6 +473,7 @@ std::vector<OptionSpec> make_table() {
   table.reserve(40);
   add_model(table);
   add_placement(table);
+  add_roles(table);
   add_server(table);
   add_chat_formats(table);
   add_operation(table);

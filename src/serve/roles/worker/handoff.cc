@@ -1,0 +1,26 @@
+#include "serve/roles/worker/handoff.h"
+
+#include <utility>
+
+#include "wire/faults.h"
+
+namespace bulkhead::serve::roles {
+
+using transfer::remote::Fault;
+
+base::Error to_error(const transfer::remote::FaultReport& report) {
+  const std::string_view code = contract_code(report.fault);
+  std::string message = "the prompt's cache did not get from prefill to decode; try again";
+  if (report.fault == Fault::kOverloaded) {
+    return {base::ErrorCode::kResourceExhausted, std::move(message), {}};
+  }
+  return wire::fault(code, std::move(message));
+}
+
+void note(base::Logger* logger, const transfer::remote::FaultReport& report) {
+  if (logger == nullptr || report.fault == Fault::kAborted) return;
+  logger->warning("a handoff failed",
+                  {{"fault", std::string(to_string(report.fault))}, {"reason", report.text}});
+}
+
+}  // namespace bulkhead::serve::roles

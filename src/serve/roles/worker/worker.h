@@ -1,0 +1,93 @@
+// A worker's loop around its pool: hears the gateway, applies what it says between steps, runs the
+// pool, and tells what happened.
+//
+// Threads: step() by the step thread; drain() and is_drained() by any. Invariants: one gateway at a
+// time, and only one that knows the deployment's key; a gateway that is lost takes everything it
+// asked for with it; each attempt gets exactly one Released, after which nothing is held for it;
+// attempts are bounded by sequences_max, whatever a gateway sends.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/log.h"
+#include "serve/roles/worker_session.h"
+#include "wire/pools.h"
+
+namespace bulkhead::serve::roles {
+
+struct WorkerOptions {
+  WorkerSessionOptions session;                 // with the worker's hello
+  base::Nanoseconds start_max{20'000'000'000};  // for an attempt to find pages and peer
+};
+
+class Worker : protected wire::PoolEvents {
+ public:
+  Worker(const WorkerOptions& options, transfer::remote::Transport& transport,
+         const base::Clock& clock, base::Logger* logger);
+
+  // One round; what it says decides whether the caller may rest.
+  wire::StepOutcome step();
+  // Takes nothing new from now on; is_drained() once nothing is held.
+  void drain() { draining_.store(true, std::memory_order_relaxed); }
+  bool is_drained() const { return drained_.load(std::memory_order_acquire); }
+
+  size_t attempts() const { return by_attempt_.size(); }
+  bool has_gateway() const { return session_ != nullptr && session_->is_open(); }
+
+ protected:
+  struct Attempt {
+    bool live = false;
+    bool over = false;  // its end was told, or the gateway wants it no more
+    wire::AttemptId id;
+    base::Nanoseconds since{0};
+  };
+
+  // What each role does. A word that is not of the role's is a mistake of the gateway.
+  virtual bool hear(wire::WorkerMessage& message) = 0;
+  virtual void cancel(wire::Slot slot) = 0;
+  // Applies what waits and runs the pool once.
+  virtual wire::StepOutcome run() = 0;
+  virtual wire::PageGauges gauges() const = 0;
+
+  // A slot for a new attempt; nothing when the gateway gave more than was agreed, or one twice.
+  std::optional<wire::Slot> enter(const wire::AttemptId& id);
+  void leave(wire::Slot slot);  // tells Released
+  void fail(wire::Slot slot, base::Error error);
+  void tell(const wire::WorkerMessage& message);
+  Attempt& attempt(wire::Slot slot) { return attempts_[slot]; }
+  bool started_too_late(wire::Slot slot) const;
+  const base::Clock& clock() const { return clock_; }
+  size_t slots() const { return attempts_.size(); }
+
+ private:
+  void on_prompt(wire::Slot slot, wire::PromptEvent event) final;
+  void on_token(wire::Slot slot, wire::TokenEvent event) final;
+  void on_end(wire::Slot slot, wire::Ending ending) final;
+  void on_cached(wire::Slot slot, int32_t tokens) final;
+  void on_returned(wire::Slot slot, wire::SequenceState state) final;
+
+  void greet();
+  bool listen_to_gateway();
+  void lose_gateway();
+  void dispatch(wire::WorkerMessage message);
+  void beat(bool now);
+
+  const WorkerOptions options_;
+  transfer::remote::Transport& transport_;
+  const base::Clock& clock_;
+  base::Logger* logger_;
+  std::unique_ptr<WorkerSession> session_;               // of the gateway
+  std::vector<std::unique_ptr<WorkerSession>> callers_;  // not greeted yet, or refused
+  std::vector<Attempt> attempts_;                        // by slot
+  std::vector<wire::Slot> free_;
+  std::unordered_map<wire::AttemptId, wire::Slot, wire::AttemptHash> by_attempt_;
+  bool told_draining_ = false;
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> drained_{false};
+};
+
+}  // namespace bulkhead::serve::roles

@@ -1,0 +1,231 @@
+#include "serve/roles/worker/worker_process.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "device/thread_pool.h"
+#include "device/thread_tuning.h"
+#include "engine/executor.h"
+#include "kernels/kernel_set.h"
+#include "kv/prefix_index.h"
+#include "model/loader.h"
+#include "sampling/sampler.h"
+#include "serve/banner.h"
+#include "serve/plan.h"
+#include "serve/port_file.h"
+#include "serve/progress.h"
+#include "serve/roles/deployment.h"
+#include "serve/roles/worker/decode_worker.h"
+#include "serve/roles/worker/prefill_worker.h"
+#include "serve/roles/worker/receiving_link.h"
+#include "serve/roles/worker/sending_link.h"
+#include "serve/signals.h"
+#include "transfer/converting_link.h"
+#include "transfer/remote/ucx_transport.h"
+
+namespace bulkhead::serve::roles {
+namespace {
+
+using std::chrono::milliseconds;
+using transfer::remote::Transport;
+
+// An idle worker looks for frames so often.
+constexpr std::chrono::microseconds kIdlePause{500};
+
+// What a worker is made of, in the order in which it is built.
+struct Parts {
+  std::unique_ptr<Transport> control;
+  std::unique_ptr<Transport> pages_transport;
+  std::unique_ptr<device::ThreadPool> threads;
+  std::unique_ptr<model::Decoder> decoder;
+  std::unique_ptr<kv::PagePool> pages;
+  std::unique_ptr<kv::PrefixIndex> index;  // of prefill
+  std::unique_ptr<engine::Executor> executor;
+  std::unique_ptr<sampling::Sampler> sampler;
+  std::unique_ptr<PrefillHandoff> sending;   // of prefill
+  std::unique_ptr<DecodeHandoff> receiving;  // of decode
+  std::unique_ptr<wire::PrefillPort> prefill;
+  std::unique_ptr<wire::DecodePort> decode;
+  std::unique_ptr<Worker> worker;
+};
+
+// The step thread, joined whatever happens.
+class WorkerThread {
+ public:
+  explicit WorkerThread(Worker& worker) : worker_(worker), thread_([this] { run(); }) {}
+  ~WorkerThread() {
+    ended_.store(true, std::memory_order_relaxed);
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    device::name_thread("bulkhead-step");
+    while (!ended_.load(std::memory_order_relaxed)) {
+      if (worker_.step() == wire::StepOutcome::kIdle) std::this_thread::sleep_for(kIdlePause);
+    }
+  }
+
+  Worker& worker_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+model::StepLimits step_limits(const Plan& plan, Role role) {
+  const auto running = static_cast<int32_t>(plan.running_max);
+  model::StepLimits limits;
+  limits.rows_max = role == Role::kPrefill ? std::max(plan.prefill_chunk_tokens, running) : running;
+  limits.logits_rows_max = running;
+  limits.slices_max = running;
+  return limits;
+}
+
+kv::PrefixKey random_secret() {
+  std::random_device device;
+  kv::PrefixKey secret;
+  for (uint8_t& byte : secret) byte = static_cast<uint8_t>(device());
+  return secret;
+}
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+base::Status open_sockets(const ServeOptions& options, Parts& parts) {
+  // A worker that was killed may come back at its address at once. No other thread runs yet.
+  for (const char* name : {"UCX_TCP_CM_REUSEADDR", "UCX_CM_REUSEADDR"}) setenv(name, "y", 0);
+  BH_ASSIGN(parts.control, transfer::remote::make_ucx_transport({.listen = options.roles.listen}));
+  transfer::remote::UcxOptions pages;
+  if (options.roles.role == Role::kDecode) pages.listen = host_of(options.roles.listen) + ":0";
+  BH_ASSIGN(parts.pages_transport, transfer::remote::make_ucx_transport(pages));
+  return {};
+}
+
+struct Machine {
+  device::CpuFacts cpu;
+  Plan plan;
+  kernels::KernelSet kernels;
+};
+
+base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoint,
+                  const Machine& machine, const model::ProgressFn& progress, Parts& parts) {
+  const Plan& plan = machine.plan;
+  device::ThreadPoolOptions threads;
+  threads.threads = plan.threads;
+  parts.threads = std::make_unique<device::ThreadPool>(threads);
+  BH_ASSIGN(parts.decoder,
+            model::load_decoder(checkpoint, plan.weights, machine.kernels, *parts.threads,
+                                step_limits(plan, options.roles.role), progress));
+  kv::PagePoolOptions pages;
+  pages.pages = plan.pages;
+  pages.boot_nonce = static_cast<uint16_t>(std::random_device()());
+  BH_ASSIGN(parts.pages, kv::PagePool::create(plan.layout, pages));
+  BH_ASSIGN(parts.executor, engine::Executor::create(*parts.decoder, parts.pages->view()));
+  parts.sampler = std::make_unique<sampling::Sampler>(parts.decoder->facts().vocabulary_size);
+  return {};
+}
+
+base::Status wire_prefill(const ServeOptions& options, const Identity& identity, const Plan& plan,
+                          const kv::PageLayout& destination, const base::Clock& clock,
+                          base::Logger& logger, Parts& parts) {
+  BH_ASSIGN(transfer::ConvertPage convert, transfer::page_conversion(plan.layout, destination));
+  const std::string name =
+      fmt::format("{}/{}/{}/{}", parts.decoder->facts().name, parts.decoder->facts().weight_format,
+                  plan.layout.id(), device::to_string(plan.isa));
+  parts.index = std::make_unique<kv::PrefixIndex>(
+      *parts.pages, kv::PrefixIndexOptions{plan.prefix_cache, name, random_secret()});
+  transfer::remote::SenderOptions sender;
+  sender.session = handoff_session(options, identity, plan.layout, destination);
+  parts.sending = std::make_unique<SendingLink>(
+      sender, SendingDeps{*parts.pages, destination,
+                          [convert = std::move(convert)](std::span<const std::byte> page,
+                                                         int32_t tokens, std::span<std::byte> out) {
+                            convert(page.data(), out.data(), tokens);
+                          },
+                          *parts.pages_transport, clock, &logger});
+  parts.prefill = std::make_unique<prefill::PrefillPool>(
+      prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
+                              .sequences_max = plan.running_max,
+                              .shares_pages = false},
+      prefill::PrefillDeps{*parts.pages, *parts.index, *parts.executor, *parts.sampler,
+                           *parts.sending});
+  parts.worker = std::make_unique<PrefillWorker>(
+      WorkerOptions{.session = worker_session(options, identity, plan)}, *parts.control,
+      *parts.prefill, *parts.sending, clock, &logger);
+  return {};
+}
+
+void wire_decode(const ServeOptions& options, const Identity& identity, const Plan& plan,
+                 const base::Clock& clock, base::Logger& logger, Parts& parts) {
+  WorkerOptions worker{.session = worker_session(options, identity, plan)};
+  worker.session.identity.transfer_address = parts.pages_transport->address();
+  transfer::remote::ReceiverOptions receiver;
+  receiver.session = handoff_session(options, identity, plan.layout, plan.layout);
+  receiver.bounds = worker.session.bounds;
+  parts.receiving = std::make_unique<ReceivingLink>(
+      receiver, ReceivingDeps{*parts.pages, *parts.pages_transport, clock, &logger});
+  parts.decode = std::make_unique<decode::DecodePool>(
+      decode::DecodeOptions{.running_max = plan.running_max},
+      decode::DecodeDeps{*parts.executor, *parts.sampler, *parts.receiving, nullptr,
+                         parts.pages.get()});
+  parts.worker = std::make_unique<DecodeWorker>(worker, *parts.control, *parts.decode,
+                                                *parts.receiving, clock, &logger);
+}
+
+void serve_until_told(const Signals& signals, const ServeOptions& options, Worker& worker,
+                      const base::Clock& clock, base::Logger& logger) {
+  while (signals.wait(milliseconds(1000)) != Signal::kEnd) {
+  }
+  logger.info("draining", {{"timeout_s", int64_t{options.drain_timeout.count()}}});
+  worker.drain();
+  const base::Nanoseconds end = clock.now() + options.drain_timeout;
+  while (!worker.is_drained() && clock.now() < end) {
+    if (signals.wait(milliseconds(50)) != Signal::kEnd) continue;
+    logger.warning("second signal: leaving at once");
+    break;
+  }
+  logger.info("stopped");
+}
+
+}  // namespace
+
+base::Status run_worker(const ServeOptions& options, std::ostream& out, std::ostream& log) {
+  const base::SteadyClock clock;
+  BH_TRY(check_roles(options));
+  BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(options.model.model_path));
+  BH_ASSIGN(const Identity identity, make_identity(options, checkpoint));
+  Machine machine;
+  machine.cpu = device::detect_cpu();
+  BH_ASSIGN(machine.plan, make_plan(pool_options(options), checkpoint, machine.cpu));
+  BH_ASSIGN(machine.kernels, kernels::select_kernels(machine.cpu, machine.plan.isa));
+  out << plan_text(machine.plan, checkpoint, machine.cpu, machine.kernels.description)
+      << std::flush;
+  if (options.dry_run) return {};
+
+  const Signals signals;
+  base::Logger logger(log, options.log_format, options.log_level);
+  Parts parts;
+  BH_TRY(open_sockets(options, parts));
+  Progress bar(out, isatty(STDOUT_FILENO) != 0, "  loading", clock);
+  BH_TRY(load(
+      options, checkpoint, machine,
+      [&bar](const model::LoadProgress& at) { bar.update(at.bytes_done, at.bytes_total); }, parts));
+  bar.finish();
+  if (options.roles.role == Role::kPrefill) {
+    BH_TRY(wire_prefill(options, identity, machine.plan,
+                        decode_layout(options, checkpoint.config()), clock, logger, parts));
+  } else {
+    wire_decode(options, identity, machine.plan, clock, logger, parts);
+  }
+  const std::string address = parts.control->address();
+  out << worker_text(options.roles.role, address, transfer::remote::ucx_version()) << std::flush;
+  const WorkerThread thread(*parts.worker);
+  BH_TRY(write_port_file(options.port_file, port_of(address)));
+  serve_until_told(signals, options, *parts.worker, clock, logger);
+  return {};
+}
+
+}  // namespace bulkhead::serve::roles
