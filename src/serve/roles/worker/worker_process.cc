@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <random>
@@ -139,13 +140,16 @@ base::Status wire_prefill(const ServeOptions& options, const Identity& identity,
       *parts.pages, kv::PrefixIndexOptions{plan.prefix_cache, name, random_secret()});
   transfer::remote::SenderOptions sender;
   sender.session = handoff_session(options, identity, plan.layout, destination);
+  // A page alone is an arena of one.
+  auto convert_one = [convert = std::move(convert), from = plan.layout, to = destination](
+                         std::span<const std::byte> page, int32_t tokens,
+                         std::span<std::byte> out) {
+    std::fill(out.begin(), out.end(), std::byte{0});
+    convert({const_cast<std::byte*>(page.data()), from, 1}, {out.data(), to, 1}, {0, 0, tokens});
+  };
   parts.sending = std::make_unique<SendingLink>(
-      sender, SendingDeps{*parts.pages, destination,
-                          [convert = std::move(convert)](std::span<const std::byte> page,
-                                                         int32_t tokens, std::span<std::byte> out) {
-                            convert(page.data(), out.data(), tokens);
-                          },
-                          *parts.pages_transport, clock, &logger});
+      sender, SendingDeps{*parts.pages, destination, std::move(convert_one), *parts.pages_transport,
+                          clock, &logger});
   parts.prefill = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
                               .sequences_max = plan.running_max,
