@@ -56,4 +56,6 @@ set(BULKHEAD_TEST_ENVIRONMENT "BULKHEAD_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
   "BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR}")
 if(BULKHEAD_SANITIZE)
   list(APPEND BULKHEAD_TEST_ENVIRONMENT "BULKHEAD_QUICK=1" "UBSAN_OPTIONS=print_stacktrace=1")
+  # UCX patches the memory functions that the sanitizers have replaced, and both fall over.
+  list(APPEND BULKHEAD_TEST_ENVIRONMENT "UCX_MEM_MMAP_HOOK_MODE=none")
 endif()

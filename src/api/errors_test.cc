@@ -40,6 +40,9 @@ std::set<std::string> codes_in_sources(const std::filesystem::path& root) {
   const std::regex http_error(
       R"re((?:RequestError\s*\{|error_response\(|refuse\(|fail\()\s*\d{3},\s*"(\w+)")re");
   std::set<std::string> codes;
+  // What pools and links say of themselves goes out as it is.
+  collect(read_file(root / "src" / "wire" / "faults.h"),
+          std::regex(R"re(string_view k\w+ = "(\w+)")re"), codes);
   for (const char* folder : {"src/api", "src/http", "src/serve"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string name = entry.path().filename().string();

@@ -339,17 +339,20 @@ void add_roles(std::vector<OptionSpec>& table) {
   table.push_back(list_option({.flags = "--prefill-workers",
                                .group = kServer,
                                .meaning = "Prefill workers of a gateway, by commas",
+                               .unset = "none",
                                .value_name = "ADDRESS:PORT"},
                               [](auto& o) -> auto& { return o.roles.prefill_workers; }));
   table.push_back(list_option({.flags = "--decode-workers",
                                .group = kServer,
                                .meaning = "Decode workers of a gateway, by commas",
+                               .unset = "none",
                                .value_name = "ADDRESS:PORT"},
                               [](auto& o) -> auto& { return o.roles.decode_workers; }));
   table.push_back(path_option({.flags = "--worker-key-file",
                                .group = kServer,
                                .meaning = "File with the secret that all processes of a deployment "
                                           "share, one line; needed by every role but all",
+                               .unset = "none",
                                .value_name = "FILE"},
                               [](auto& o) -> auto& { return o.roles.key_file; }));
   table.push_back(integer_option(
