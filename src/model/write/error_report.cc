@@ -78,8 +78,10 @@ std::vector<size_t> worst_jobs(const WritePlan& plan, const std::vector<TensorEr
   for (size_t i = 0; i < plan.jobs.size(); ++i) {
     if (is_quantised_anew(plan.jobs[i])) jobs.push_back(i);
   }
-  std::ranges::stable_sort(jobs, [&](size_t a, size_t b) {
-    return errors[a].relative_rms() > errors[b].relative_rms();
+  std::ranges::sort(jobs, [&](size_t a, size_t b) {
+    return errors[a].relative_rms() != errors[b].relative_rms()
+               ? errors[a].relative_rms() > errors[b].relative_rms()
+               : a < b;
   });
   jobs.resize(std::min(count, jobs.size()));
   return jobs;

@@ -70,7 +70,9 @@ std::string sharing_text(const kv::PageLayout& layout, int32_t ranks) {
 
 std::string weight_kinds_text(const model::ModelConfig& config, const model::WeightRecipe& recipe) {
   std::vector<model::WeightShare> shares = model::packed_sizes_of(config, recipe).shares;
-  std::ranges::stable_sort(shares, std::greater<>(), &model::WeightShare::total);
+  std::ranges::sort(shares, [](const model::WeightShare& a, const model::WeightShare& b) {
+    return a.total() != b.total() ? a.total() > b.total() : a.name < b.name;
+  });
   std::string text;
   for (const model::WeightShare& share : shares) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", share.name,

@@ -92,7 +92,6 @@ Fleet::Fleet(const FleetOptions& options, const router::Membership& membership,
     : options_(options),
       transport_(transport),
       clock_(clock),
-      logger_(logger),
       flights_(options.slots),
       affinity_(options.affinity) {
   const auto who = membership.members();

@@ -105,7 +105,6 @@ class Fleet {
   const FleetOptions options_;
   transfer::remote::Transport& transport_;
   const base::Clock& clock_;
-  base::Logger* logger_;
   std::vector<FleetMember> members_;
   std::vector<Flight> flights_;  // by slot
   std::unordered_map<wire::AttemptId, wire::Slot, wire::AttemptHash> by_attempt_;
