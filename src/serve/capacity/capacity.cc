@@ -69,14 +69,17 @@ std::string sharing_text(const kv::PageLayout& layout, int32_t ranks) {
 }
 
 std::string weight_kinds_text(const model::ModelConfig& config, const model::WeightRecipe& recipe) {
-  std::vector<model::WeightShare> shares = model::packed_sizes_of(config, recipe).shares;
-  std::ranges::sort(shares, [](const model::WeightShare& a, const model::WeightShare& b) {
-    return a.total() != b.total() ? a.total() > b.total() : a.name < b.name;
+  const std::vector<model::WeightShare> shares = model::packed_sizes_of(config, recipe).shares;
+  std::vector<const model::WeightShare*> order;
+  order.reserve(shares.size());
+  for (const model::WeightShare& share : shares) order.push_back(&share);
+  std::ranges::sort(order, [](const model::WeightShare* a, const model::WeightShare* b) {
+    return a->total() != b->total() ? a->total() > b->total() : a < b;
   });
   std::string text;
-  for (const model::WeightShare& share : shares) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", share.name,
-                        base::format_bytes(share.total()));
+  for (const model::WeightShare* share : order) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", share->name,
+                        base::format_bytes(share->total()));
   }
   return text;
 }
