@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "commands.h"
 #include "model/weight_recipe.h"
+#include "number.h"
 #include "serve/config/option_table.h"
 #include "serve/config/settings.h"
 
@@ -33,19 +33,31 @@ void add_choice(CLI::App* app, const std::string& name, T& chosen,
       ->check(CLI::IsMember(names));
 }
 
-// CLI11 check: a size such as 512M or 2G; `bytes` receives it.
+// CLI11 check: a size such as 512M or 2G, not below what serve's own size options take; `bytes`
+// receives it.
 CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& bytes,
                       const std::string& help) {
   return app
       ->add_option_function<std::string>(
           name,
           [&bytes, name](const std::string& text) {
-            const base::Result<uint64_t> parsed = base::parse_bytes(text);
+            const base::Result<uint64_t> parsed = serve::parse_size(text);
             if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
             bytes = *parsed;
           },
           help)
       ->type_name("SIZE");
+}
+
+// CLI11 check: a number in a range. CLI::Range lets through what is no number ("nan"), for nothing
+// is less or more than that.
+CLI::Validator in_range(double low, double high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        const base::Result<double> parsed = parse_number(text, low, high);
+        return parsed.ok() ? std::string() : parsed.error().message;
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", low, high));
 }
 
 // What the options of serve/config/option_table.h were given.
@@ -147,7 +159,7 @@ void add_chat(CLI::App& root, ChatOptions& options) {
       ->type_name("KEY");
   app->add_option("--system", options.system, "System message to start with");
   app->add_option("--temperature", options.temperature, "0 is greedy; default: the server's")
-      ->check(CLI::Range(0.0, 2.0));
+      ->check(in_range(0.0, 2.0));
   app->add_option("--max-tokens", options.max_tokens, "Longest answer; default: the server's")
       ->check(CLI::Range(1, 1 << 24));
   app->footer("Inside: /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves.");
@@ -163,7 +175,7 @@ void add_generate(CLI::App& root, GenerateOptions& options, TableInput& input) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   app->add_option("--temperature", options.temperature, "0 is greedy")
-      ->check(CLI::Range(0.0, 2.0))
+      ->check(in_range(0.0, 2.0))
       ->capture_default_str();
   app->add_option("--seed", options.seed, "Seed of the random draws")->capture_default_str();
   app->add_flag("--stats", options.stats, "Print token counts and rates to standard error");
@@ -190,25 +202,25 @@ std::string recipe_help() {
 void add_pool_formats(CLI::App* app, const std::string& pool, serve::PoolWish& wish) {
   app->add_option("--" + pool + ".weights", wish.weights, "Weights of this pool")
       ->type_name("RECIPE");
-  app->add_option("--" + pool + ".kv", wish.kv, "Cache of this pool")
-      ->check(CLI::IsMember({"bf16", "fp8_e4m3"}));
+  app->add_option("--" + pool + ".kv", wish.kv, "Cache of this pool; auto: bf16")
+      ->check(CLI::IsMember({"auto", "bf16", "fp8_e4m3"}));
   app->add_option("--" + pool + ".throughput", wish.tokens_per_second,
                   "Tokens per second that you measured on all its ranks")
-      ->check(CLI::Range(1e-6, 1e12));
+      ->check(in_range(1e-6, 1e12));
 }
 
 // "2.5" or "2.5/GPU-hour".
 double price_of(const std::string& text) {
-  double price = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), price);
-  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  const size_t slash = std::min(text.find('/'), text.size());
+  const std::string unit = text.substr(slash);
   const bool known = unit.empty() || unit == "/GPU-hour" || unit == "/rank-hour";
-  if (error != std::errc() || !known || !(price > 0) || price > 1e9) {
+  const base::Result<double> price = parse_number(text.substr(0, slash), 1e-9, 1e9);
+  if (!known || !price.ok()) {
     throw CLI::ValidationError("--price", "'" + text +
                                               "' is not a price; write e.g. 2.5 or 2.5/GPU-hour, "
                                               "of one rank and hour");
   }
-  return price;
+  return *price;
 }
 
 void add_plan_lengths(CLI::App* app, serve::CapacityOptions& capacity) {
@@ -236,7 +248,7 @@ void add_plan(CLI::App& root, PlanOptions& options) {
            "Memory of one rank; binary multiples: 141GB and 141GiB are the same; default: this "
            "machine's");
   app->add_option("--memory-fraction", capacity.memory_share, "Part of it for weights and cache")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(in_range(0.01, 1.0))
       ->capture_default_str();
   app->add_option("--ranks", capacity.ranks, "Ranks of each pool, that divide the weights")
       ->check(CLI::Range(1, 4096))
@@ -325,16 +337,16 @@ void add_bench_load(CLI::App* app, BenchServeOptions& options) {
   app->add_option("--rate,--request-rate", options.rate,
                   "Open loop: requests per second on average, whether or not answers come; "
                   "latencies count from a request's arrival")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(in_range(1e-3, 1e6));
   app->add_option("--burstiness", options.burstiness,
                   "Shape of the gaps of an open loop: 1 is a Poisson process, less comes in bursts")
-      ->check(CLI::Range(0.01, 1000.0))
+      ->check(in_range(0.01, 1000.0))
       ->capture_default_str();
   app->add_option("--warmup", options.warmup, "Requests sent before, and not measured")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1000}))
       ->capture_default_str();
   app->add_option("--timeout", options.timeout_seconds, "Seconds that one request may take")
-      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(in_range(0.1, 86'400.0))
       ->capture_default_str();
 }
 
@@ -359,7 +371,7 @@ void add_bench_prompts(CLI::App* app, BenchServeOptions& options) {
       ->capture_default_str();
   app->add_option("--range-ratio", options.range_ratio,
                   "Lengths spread evenly by this share around the two above")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(in_range(0.0, 1.0))
       ->capture_default_str();
   app->add_option("--prefix-tokens", options.prefix_tokens,
                   "Tokens in front that all requests of a group share")
@@ -374,7 +386,7 @@ void add_bench_prompts(CLI::App* app, BenchServeOptions& options) {
   app->add_option("--seed", options.seed, "Seed of prompts, lengths and arrivals")
       ->capture_default_str();
   app->add_option("--temperature", options.temperature, "0 is greedy")
-      ->check(CLI::Range(0.0, 2.0))
+      ->check(in_range(0.0, 2.0))
       ->capture_default_str();
   app->add_flag("--stop-at-eos", options.stop_at_eos,
                 "Let answers end by themselves; default: ignore_eos, all of the asked length");
@@ -426,14 +438,20 @@ void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
       ->check(CLI::IsMember({"avx2", "avx512", "amx"}));
   app->add_option("--threads,-t", options.threads, "Compute threads; default: all")
       ->check(CLI::Range(1u, 256u));
-  app->add_option("--rounds", options.rounds, "Rounds in turn that a ratio is the median of")
-      ->check(CLI::Range(3, 99))
-      ->capture_default_str();
-  app->add_option("--context", options.context, "Tokens that every decoding request has")
-      ->check(CLI::Range(64, 16384))
-      ->capture_default_str();
+  CLI::Option* rounds =
+      app->add_option("--rounds", options.rounds, "Rounds in turn that a ratio is the median of")
+          ->check(CLI::Range(3, 99))
+          ->capture_default_str();
+  CLI::Option* context =
+      app->add_option("--context", options.context,
+                      "Tokens that every decoding request has; with others than these, speeds that "
+                      "depend on them are reported and not judged")
+          ->check(CLI::Range(64, 16384))
+          ->capture_default_str();
   app->add_flag("--quick", options.quick,
-                "Tiny models (nano, nano-L), a few seconds, and no speed is judged");
+                "Tiny models (nano, nano-L), a few seconds, and no speed is judged")
+      ->excludes(rounds)
+      ->excludes(context);
   app->footer(
       "Exit code 1 when a row falls short of what this kind of machine has to show, 2 when a "
       "model\n"
@@ -512,7 +530,7 @@ int start_explain(ExplainInput& input) {
 
 int run_command_line(int argc, char** argv) {
   CLI::App app{
-      "Bulkhead serves open-weight language models from one machine.\n"
+      "Bulkhead serves open-weight language models, from one process or several.\n"
       "Start with: bulkhead serve MODEL    then: bulkhead chat"};
   app.name("bulkhead");
   app.set_version_flag("--version", BULKHEAD_VERSION);

@@ -24,7 +24,10 @@ int run_plan(const PlanOptions& options) {
   for (serve::PoolWish* pool : {&capacity.prefill, &capacity.decode}) {
     if (pool->weights.empty()) pool->weights = options.weights;
   }
-  if (capacity.memory_bytes == 0) capacity.memory_bytes = device::detect_cpu().memory_bytes;
+  if (capacity.memory_bytes == 0) {
+    capacity.memory_bytes = device::detect_cpu().memory_bytes;
+    capacity.machines_memory = true;
+  }
   const auto plan = serve::plan_capacity(std::move(model).value(), capacity);
   if (!plan.ok()) return fail(plan.error());
   std::cout << (options.json ? serve::capacity_json(*plan) + "\n" : serve::capacity_text(*plan));

@@ -74,12 +74,14 @@ std::string capacity_json(const CapacityPlan& plan) {
   json.key("stored_reason").value(plan.model.stored_reason);
   json.end_object();
   const CapacityOptions& options = plan.options;
-  json.key("given").begin_object();
+  json.key("options").begin_object();
   json.key("memory_bytes").value(options.memory_bytes);
+  json.key("memory_bytes_source").value(options.machines_memory ? "machine" : "given");
   json.key("memory_fraction").value(options.memory_share);
   json.key("ranks").value(options.ranks);
   json.key("page_tokens").value(options.page_tokens);
   json.key("context_tokens").value(options.context_tokens);
+  json.key("context_tokens_source").value(plan.models_context ? "model" : "given");
   json.key("output_tokens").value(options.output_tokens);
   write_known("price_per_rank_hour", options.price, json);
   json.end_object();

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/units.h"
 #include "model/checkpoint.h"
@@ -28,10 +29,11 @@ base::Result<model::WeightRecipe> recipe_of(const std::string& option, const std
 }
 
 base::Result<kv::PageFormat> format_of(const std::string& option, const std::string& text) {
-  std::string known;
+  if (text == "auto") return kv::PageFormat::kBf16;
+  std::string known = "auto, ";
   for (const kv::PageFormat format : {kv::PageFormat::kBf16, kv::PageFormat::kFp8E4m3}) {
     if (kv::to_string(format) == text) return format;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", kv::to_string(format));
+    known += fmt::format("{}{}", known.ends_with(' ') ? "" : ", ", kv::to_string(format));
   }
   return base::invalid_argument(
       option, fmt::format("{}: \"{}\" is no cache format; give one of {}", option, text, known));
@@ -113,6 +115,8 @@ base::Result<PoolCapacity> plan_pool(const std::string& name, const PoolWish& wi
   BH_ASSIGN(const model::WeightRecipe recipe, recipe_of(name + ".weights", wish.weights, model));
   BH_ASSIGN(const kv::PageFormat format, format_of(name + ".kv", wish.kv));
   pool.weights = weights_of(model, recipe);
+  pool.weights_source = wish.weights == "auto" ? "as stored" : "given";
+  pool.kv_source = wish.kv == "auto" ? "default" : "given";
   pool.checkpoint_on_rank = pool.weights.checkpoint_bytes / static_cast<uint64_t>(options.ranks);
   pool.weights_on_rank = pool.weights.packed.serving_bytes(options.ranks);
   const kv::PageLayout layout = model::cache_layout(model.config, options.page_tokens, format);
@@ -139,6 +143,25 @@ base::Status fill_lengths(const model::ModelConfig& config, CapacityOptions& opt
       fmt::format("--context {} and --output {} are {} tokens, and the model was made "
                   "for {}; give less",
                   options.context_tokens, options.output_tokens, tokens, config.context));
+}
+
+// Numbers that no arithmetic survives; also of callers other than the command line.
+base::Status check_numbers(const CapacityOptions& options) {
+  const auto refused = [](const std::string& option, const char* range) {
+    return base::invalid_argument(option, fmt::format("{} is {}", option, range));
+  };
+  const double share = options.memory_share;
+  if (!(share > 0 && share <= 1)) return refused("--memory-fraction", "above 0 and at most 1");
+  if (!std::isfinite(options.price) || options.price < 0)
+    return refused("--price", "a number above 0");
+  const std::pair<const char*, double> rates[] = {
+      {"--prefill.throughput", options.prefill.tokens_per_second},
+      {"--decode.throughput", options.decode.tokens_per_second},
+      {"--against.throughput", options.against.tokens_per_second}};
+  for (const auto& [option, rate] : rates) {
+    if (!std::isfinite(rate) || rate < 0) return refused(option, "a number above 0");
+  }
+  return {};
 }
 
 // What a published checkpoint's own words on quantisation amount to.
@@ -235,6 +258,8 @@ base::Result<PlannedModel> load_planned_model(const std::string& path) {
 base::Result<CapacityPlan> plan_capacity(PlannedModel model, const CapacityOptions& options) {
   CapacityPlan plan;
   plan.options = options;
+  plan.models_context = options.context_tokens == 0;
+  BH_TRY(check_numbers(options));
   BH_TRY(check_ranks(model.config, options.ranks));
   BH_TRY(fill_lengths(model.config, plan.options));
   BH_ASSIGN(plan.prefill, plan_pool("prefill", options.prefill, model, plan.options));
@@ -243,6 +268,8 @@ base::Result<CapacityPlan> plan_capacity(PlannedModel model, const CapacityOptio
   if (against.weights.empty()) against.weights = options.prefill.weights;
   if (against.kv.empty()) against.kv = options.prefill.kv;
   BH_ASSIGN(PoolCapacity other, plan_pool("against", against, model, plan.options));
+  if (options.against.weights.empty()) other.weights_source = "as prefill";
+  if (options.against.kv.empty()) other.kv_source = "as prefill";
   const bool same = other.weights.recipe == plan.decode.weights.recipe &&
                     other.layout.format == plan.decode.layout.format;
   if (!same || against.tokens_per_second > 0) plan.against = std::move(other);

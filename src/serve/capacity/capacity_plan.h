@@ -22,12 +22,13 @@ namespace bulkhead::serve {
 
 struct PoolWish {
   std::string weights = "auto";  // a recipe, or "auto": as the checkpoint stores them
-  std::string kv = "bf16";       // or "fp8_e4m3"
+  std::string kv = "auto";       // "bf16", which is "auto", or "fp8_e4m3"
   double tokens_per_second = 0;  // of all ranks together, measured by whoever asks; 0: not known
 };
 
 struct CapacityOptions {
-  uint64_t memory_bytes = 0;  // of one rank
+  uint64_t memory_bytes = 0;     // of one rank
+  bool machines_memory = false;  // memory_bytes is what this machine has; nobody gave it
   double memory_share = kMemoryShare;
   int32_t ranks = 1;  // of each pool
   int32_t page_tokens = 64;
@@ -61,6 +62,8 @@ base::Result<PlannedModel> load_planned_model(const std::string& path);
 struct PoolCapacity {
   std::string name;  // "prefill", "decode", "against"
   WeightPlan weights;
+  std::string weights_source;       // "given", "as stored", "as prefill"
+  std::string kv_source;            // "given", "default", "as prefill"
   uint64_t checkpoint_on_rank = 0;  // an even share
   uint64_t weights_on_rank = 0;     // in memory: its part, and whole what is not divided
   kv::PageLayout layout;            // of one rank
@@ -76,7 +79,8 @@ struct PoolCapacity {
 
 struct CapacityPlan {
   PlannedModel model;
-  CapacityOptions options;  // with what was left open filled in
+  CapacityOptions options;      // with what was left open filled in
+  bool models_context = false;  // options.context_tokens are what the model's context leaves
   PoolCapacity prefill;
   PoolCapacity decode;
   std::optional<PoolCapacity> against;  // none: no other precision was named

@@ -7,6 +7,7 @@
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <cmath>
 
 #include "model/testing/files.h"
 
@@ -157,7 +158,17 @@ TEST(CapacityPlan, OptionsThatMakeNoSenseAreRefusedByName) {
   EXPECT_EQ(error([](auto& o) { o.output_tokens = 262'145; }).field, "--context");
   EXPECT_EQ(error([](auto& o) { o.decode.weights = "int3"; }).field, "decode.weights");
   EXPECT_EQ(error([](auto& o) { o.prefill.kv = "fp4"; }).field, "prefill.kv");
-  EXPECT_THAT(error([](auto& o) { o.prefill.kv = "fp4"; }).message, HasSubstr("bf16"));
+  EXPECT_THAT(error([](auto& o) { o.prefill.kv = "fp4"; }).message, HasSubstr("auto, bf16, fp8"));
+  for (const double number : {std::nan(""), HUGE_VAL, -1.0}) {
+    EXPECT_EQ(error([&](auto& o) { o.memory_share = number; }).field, "--memory-fraction");
+    EXPECT_EQ(error([&](auto& o) { o.price = number; }).field, "--price");
+    EXPECT_EQ(error([&](auto& o) { o.prefill.tokens_per_second = number; }).field,
+              "--prefill.throughput");
+    EXPECT_EQ(error([&](auto& o) { o.decode.tokens_per_second = number; }).field,
+              "--decode.throughput");
+    EXPECT_EQ(error([&](auto& o) { o.against.tokens_per_second = number; }).field,
+              "--against.throughput");
+  }
 }
 
 TEST(CapacityPlan, TextNamesTheSourceOfEveryFigureAndJsonTheBytes) {
@@ -176,6 +187,32 @@ TEST(CapacityPlan, TextNamesTheSourceOfEveryFigureAndJsonTheBytes) {
   EXPECT_EQ(decode.at("kv").as_string(), "fp8_e4m3");
   EXPECT_TRUE(decode.at("fits").as_bool());
   EXPECT_TRUE(json.at("prefill").at("cost_per_million_tokens").is_null());
+}
+
+TEST(CapacityPlan, WhatNobodyGaveIsNotCalledGiven) {
+  CapacityOptions options;
+  options.memory_bytes = 2048 * kGiB;
+  options.machines_memory = true;
+  const CapacityPlan open = plan(load("kimi-k2.6"), options);
+  std::string text = capacity_text(open);
+  EXPECT_THAT(text, Not(HasSubstr("given")));
+  EXPECT_THAT(text, AllOf(HasSubstr("2.0 TiB (this machine's), 85 % of it for weights and cache "
+                                    "(default)"),
+                          HasSubstr("262,144 tokens of prompt (what the model's context leaves), 0 "
+                                    "of answer (default)"),
+                          HasSubstr("as stored\n"), HasSubstr("default\n")));
+  EXPECT_THAT(capacity_json(open), AllOf(HasSubstr("\"memory_bytes_source\":\"machine\""),
+                                         HasSubstr("\"context_tokens_source\":\"model\"")));
+  options = eight_ranks();
+  options.decode.weights = "int4";
+  options.decode.kv = "fp8_e4m3";
+  options.output_tokens = 100;
+  text = capacity_text(plan(load("kimi-k2.6"), options));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("141.0 GiB (given), 82.4 % of it for weights and cache (given)"),
+                    HasSubstr("21,400 tokens of prompt (given), 100 of answer (given)"),
+                    HasSubstr("prefill as stored, decode given, against as prefill\n"),
+                    HasSubstr("prefill default, decode given, against as prefill\n")));
 }
 
 TEST(PlannedModel, ACheckpointsOwnBytesAreReadFromItsFiles) {

@@ -55,7 +55,19 @@ class Report {
 
  private:
   static constexpr const char* kDerived = "derived";
-  static constexpr const char* kGiven = "given";
+
+  // Whence a pool's choice is, of all pools.
+  std::string source_of(std::string PoolCapacity::* source) const {
+    const bool one = std::ranges::all_of(
+        pools_, [&](const PoolCapacity* pool) { return pool->*source == pools_[0]->*source; });
+    if (one) return pools_[0]->*source;
+    std::string out;
+    for (const PoolCapacity* pool : pools_) {
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", pool->name, pool->*source);
+    }
+    return out;
+  }
+  static const char* given_unless(bool is_default) { return is_default ? "default" : "given"; }
 
   std::string opening() const {
     const CapacityOptions& o = plan_.options;
@@ -63,11 +75,15 @@ class Report {
                                   plan_.model.config.family,
                                   base::format_count(plan_.decode.weights.stored.elements()),
                                   plan_.model.stored.text(), plan_.model.stored_reason);
-    out += fmt::format("each pool: {} rank{} of {}, {:.3g} % of it for weights and cache (given)\n",
-                       o.ranks, o.ranks == 1 ? "" : "s", format_bytes(o.memory_bytes),
-                       o.memory_share * 100);
-    out += fmt::format("each request: {} tokens of prompt, {} of answer (given); pages of {}\n",
-                       count(o.context_tokens), count(o.output_tokens), o.page_tokens);
+    out +=
+        fmt::format("each pool: {} rank{} of {} ({}), {:.3g} % of it for weights and cache ({})\n",
+                    o.ranks, o.ranks == 1 ? "" : "s", format_bytes(o.memory_bytes),
+                    o.machines_memory ? "this machine's" : "given", o.memory_share * 100,
+                    given_unless(o.memory_share == kMemoryShare));
+    out += fmt::format("each request: {} tokens of prompt ({}), {} of answer ({}); pages of {}\n",
+                       count(o.context_tokens),
+                       plan_.models_context ? "what the model's context leaves" : "given",
+                       count(o.output_tokens), given_unless(o.output_tokens == 0), o.page_tokens);
     return out;
   }
 
@@ -81,7 +97,7 @@ class Report {
 
   // One figure of every pool; with `ratio`, that of decode to the pool it is held against.
   template <typename Cell>
-  void row(std::string name, const Cell& cell, const char* source) {
+  void row(std::string name, const Cell& cell, const std::string& source) {
     std::vector<std::string> cells = {std::move(name)};
     for (const PoolCapacity* pool : pools_) cells.push_back(cell(*pool));
     if (plan_.against) cells.emplace_back("");
@@ -103,7 +119,9 @@ class Report {
 
   void weights() {
     using P = PoolCapacity;
-    row("weights", [](const P& p) { return p.weights.recipe.text(); }, kGiven);
+    row(
+        "weights", [](const P& p) { return p.weights.recipe.text(); },
+        source_of(&P::weights_source));
     const bool read = std::ranges::any_of(pools_, [](const P* p) { return p->weights.from_files; });
     row(
         "  checkpoint", [](const P& p) { return format_bytes(p.weights.checkpoint_bytes); },
@@ -130,7 +148,9 @@ class Report {
 
   void cache() {
     using P = PoolCapacity;
-    row("cache", [](const P& p) { return std::string(kv::to_string(p.layout.format)); }, kGiven);
+    row(
+        "cache", [](const P& p) { return std::string(kv::to_string(p.layout.format)); },
+        source_of(&P::kv_source));
     row(
         "  per token and rank",
         [](const P& p) { return fmt::format("{:.0f} B", token_bytes(p.layout)); }, kDerived,

@@ -95,11 +95,47 @@ TEST(OptionTable, ValuesOutsideTheBoundsAreRefusedWithThem) {
   }
 }
 
+// Nothing given is the default; 0 given is a mistake.
+TEST(OptionTable, ASizeBelowTheLeastIsRefusedWithIt) {
+  for (const char* name :
+       {"kv_cache_memory", "prefill.kv_cache_memory", "decode.kv_cache_memory"}) {
+    for (const char* value : {"0", "0G", "1023K"}) {
+      ServeOptions options;
+      const Texts values = {value};
+      const base::Status status = find_option(name)->set(values, options);
+      ASSERT_FALSE(status.ok()) << name << " " << value;
+      EXPECT_THAT(status.error().message, HasSubstr("at least 1M"));
+    }
+  }
+  EXPECT_EQ(*parse_size("1M"), uint64_t{1} << 20);
+  EXPECT_THAT(settings_of("kv_cache_memory = 0\n").error().message,
+              HasSubstr(".toml:1: kv_cache_memory: 0 is too small a size; at least 1M"));
+}
+
+TEST(OptionTable, APoolsAutomaticFormatIsThatOfBoth) {
+  for (const char* name : {"prefill.kv", "decode.kv"}) {
+    ServeOptions options;
+    const OptionSpec* spec = find_option(name);
+    const Texts fp8 = {"fp8_e4m3"};
+    ASSERT_TRUE(spec->set(fp8, options).ok());
+    EXPECT_EQ(spec->show(options), "fp8_e4m3");
+    const Texts automatic = {"auto"};
+    ASSERT_TRUE(spec->set(automatic, options).ok());
+    EXPECT_FALSE(options.model.prefill.cache_format || options.model.decode.cache_format);
+    EXPECT_EQ(spec->show(options), "");
+    EXPECT_THAT(spec->bounds, HasSubstr("auto"));
+  }
+}
+
 TEST(OptionTable, TheNearestNameIsOneAHandMayHaveMeant) {
   EXPECT_EQ(nearest_option("prot"), "port");
   EXPECT_EQ(nearest_option("decode.kv_cache_memroy"), "decode.kv_cache_memory");
   EXPECT_EQ(nearest_option("max_runing_requests"), "max_running_requests");
-  EXPECT_FALSE(nearest_option(std::string(100000, 'x')).empty());
+  EXPECT_EQ(nearest_option("drain_tmeot"), "drain_timeout");
+  EXPECT_EQ(nearest_option("drain_tmt"), "") << "four edits are another word";
+  EXPECT_EQ(nearest_option("worker"), "");
+  EXPECT_EQ(nearest_option("kv"), "");
+  EXPECT_EQ(nearest_option(std::string(100000, 'x')), "");
 }
 
 TEST(DeploymentFile, GivesEveryValueWithItsLine) {
@@ -134,6 +170,8 @@ TEST(DeploymentFile, ErrorsNameTheLineTheKeyAndTheNearestName) {
   EXPECT_THAT(error_of("[[worker]]\naddress = \"a\"\n"),
               HasSubstr("d.toml:1: there is no option worker"));
   EXPECT_THAT(error_of("\ndecode = 3\n"), HasSubstr("d.toml:2: there is no option decode;"));
+  EXPECT_EQ(error_of("answer = 42\n"),
+            "d.toml:1: there is no option answer; bulkhead serve --help lists them");
 }
 
 TEST(DeploymentFile, AValueOfAnotherTypeIsRefusedWithTheTypeItShouldHave) {

@@ -93,8 +93,10 @@ class Reader {
       }
       const OptionSpec* spec = find_option(name);
       if (spec == nullptr) {
-        return error(line, fmt::format("there is no option {}; the nearest is {}", name,
-                                       nearest_option(name)));
+        const std::string nearest = nearest_option(name);
+        return error(line, fmt::format("there is no option {}; {}", name,
+                                       nearest.empty() ? "bulkhead serve --help lists them"
+                                                       : "the nearest is " + nearest));
       }
       FileEntry entry{name, {}, line};
       if (!read_values(node, spec->type, entry.values)) {

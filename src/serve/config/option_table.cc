@@ -121,7 +121,7 @@ OptionSpec size_option(OptionSpec spec, At at) {
   spec = named(std::move(spec), OptionType::kSize);
   spec.value_name = "SIZE";
   spec.set = [at](Values values, ServeOptions& options) -> base::Status {
-    BH_ASSIGN(at(options), base::parse_bytes(values[0]));
+    BH_ASSIGN(at(options), parse_size(values[0]));
     return {};
   };
   spec.show = [at](const ServeOptions& options) {
@@ -215,6 +215,18 @@ Names<kv::PageFormat> cache_formats() {
   return names;
 }
 
+// A format, or "auto": nothing of one's own.
+template <typename At>
+OptionSpec cache_format_option(OptionSpec spec, At at) {
+  spec = choice_option<kv::PageFormat>(std::move(spec), cache_formats(), at);
+  spec.bounds = "auto, " + spec.bounds;
+  spec.set = [at, set = spec.set](Values values, ServeOptions& options) -> base::Status {
+    at(options).reset();
+    return values[0] == "auto" ? base::Status() : set(values, options);
+  };
+  return spec;
+}
+
 template <typename Format, typename List>
 Names<Format> names_of(const List& list) {
   Names<Format> names;
@@ -296,11 +308,10 @@ void add_pool(std::vector<OptionSpec>& table, const std::string& pool, At at) {
                                  .meaning = fmt::format("Weight formats of the {} pool", pool),
                                  .unset = "as --weights says"},
                                 [at](auto& o) -> auto& { return at(o).weights; }));
-  table.push_back(choice_option<kv::PageFormat>(
-      {.flags = prefix + "kv",
-       .meaning = fmt::format("Cache format of the {} pool", pool),
-       .unset = "as --kv-cache-dtype says"},
-      cache_formats(), [at](auto& o) -> auto& { return at(o).cache_format; }));
+  table.push_back(cache_format_option({.flags = prefix + "kv",
+                                       .meaning = fmt::format("Cache format of the {} pool", pool),
+                                       .unset = "auto, as --kv-cache-dtype says"},
+                                      [at](auto& o) -> auto& { return at(o).cache_format; }));
   table.push_back(size_option({.flags = prefix + "kv-cache-memory",
                                .meaning = fmt::format("Memory for the cache of the {} pool", pool),
                                .unset = "an eighth of what is free, at most 1 GiB"},
@@ -483,6 +494,8 @@ std::vector<OptionSpec> make_table() {
   return table;
 }
 
+constexpr size_t kEditsMax = 3;
+
 // Edits (insert, delete, replace) that turn one text into the other.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -499,6 +512,15 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+base::Result<uint64_t> parse_size(const std::string& text) {
+  constexpr uint64_t kLeast = 1 << 20;
+  BH_ASSIGN(const uint64_t bytes, base::parse_bytes(text));
+  if (bytes < kLeast) {
+    return refused(fmt::format("{} is too small a size; at least {}", text, size_text(kLeast)));
+  }
+  return bytes;
+}
 
 std::string size_text(uint64_t bytes) {
   for (const auto& [shift, unit] : {std::pair{30, 'G'}, std::pair{20, 'M'}, std::pair{10, 'K'}}) {
@@ -519,14 +541,18 @@ const OptionSpec* find_option(std::string_view name) {
   return nullptr;
 }
 
-const std::string& nearest_option(std::string_view name) {
-  // Longer names than any option's say nothing more.
+std::string nearest_option(std::string_view name) {
+  // Longer names than any option's are near none.
   name = name.substr(0, 64);
-  const auto nearest = std::min_element(
-      option_table().begin(), option_table().end(), [name](const auto& a, const auto& b) {
-        return edit_distance(name, a.name) < edit_distance(name, b.name);
-      });
-  return nearest->name;
+  std::string nearest;
+  size_t fewest = kEditsMax + 1;
+  for (const OptionSpec& spec : option_table()) {
+    const size_t edits = edit_distance(name, spec.name);
+    if (edits >= fewest || edits >= name.size()) continue;
+    fewest = edits;
+    nearest = spec.name;
+  }
+  return nearest;
 }
 
 }  // namespace bulkhead::serve

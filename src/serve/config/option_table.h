@@ -53,12 +53,15 @@ struct OptionSpec {
 
 const std::vector<OptionSpec>& option_table();
 
+// A size as size options take it: what base::parse_bytes() takes, from 1 MiB.
+base::Result<uint64_t> parse_size(const std::string& text);
+
 // The shortest text that a size option reads as so many bytes: "512M".
 std::string size_text(uint64_t bytes);
 
 // Null: there is none of that name.
 const OptionSpec* find_option(std::string_view name);
-// The known name that takes the fewest edits.
-const std::string& nearest_option(std::string_view name);
+// The known name that takes the fewest edits, at most three; empty: none is so near.
+std::string nearest_option(std::string_view name);
 
 }  // namespace bulkhead::serve
