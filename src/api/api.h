@@ -70,6 +70,7 @@ struct EngineFacts {
   std::string isa;                        // "avx512"
   PoolFacts decode = {};                  // of the one pool both use, or of decode's
   std::optional<PoolFacts> prefill = {};  // where prefill has a pool of its own
+  bool remote = false;                    // both pools are of other processes
   double load_seconds = 0;                // reading and packing the weights
   double ready_seconds = 0;               // from the start of the process's work to now
 };

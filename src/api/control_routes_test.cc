@@ -232,6 +232,16 @@ TEST(Facts, ServerInfoHoldsWhatBenchmarksReadAndNoPath) {
   }
 }
 
+TEST(Facts, ServerInfoOfAGatewaySaysThatThePoolsAreElsewhere) {
+  ApiOptions options;
+  options.engine.isa = "none";
+  options.engine.remote = true;
+  ApiWorld world(options);
+  const auto body = world.get("/server_info")->body();
+  EXPECT_EQ(body.at("placement").as_string(), "remote");
+  EXPECT_FALSE(body.contains("pools"));
+}
+
 TEST(Facts, ServerInfoTellsOfBothPoolsWhereThereAreTwo) {
   ApiOptions options;
   options.engine.page_tokens = 64;

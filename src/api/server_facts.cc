@@ -41,7 +41,7 @@ void write_pools(base::JsonWriter& json, const FactSources& from) {
     write_pages(json, pages, engine.page_tokens, cache_tokens);
     json.end_object();
   };
-  json.key("placement").value(engine.prefill ? "split" : "shared");
+  json.key("placement").value(engine.remote ? "remote" : engine.prefill ? "split" : "shared");
   if (!engine.prefill) return;
   json.key("pools").begin_object();
   pool("prefill", *engine.prefill, from.status.prefill_pages.value_or(wire::PageGauges{}),

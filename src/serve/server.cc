@@ -304,6 +304,7 @@ base::Result<Loaded> join_workers(const Start& start) {
   loaded.told.page_tokens = start.options.model.page_tokens;
   loaded.told.prefill_chunk_tokens = start.options.model.prefill_chunk_tokens;
   loaded.told.isa = "none";
+  loaded.told.remote = true;
   loaded.engine = std::move(runtime);
   return loaded;
 }
