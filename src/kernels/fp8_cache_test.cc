@@ -131,7 +131,7 @@ Part part_of(const Shape& shape, int32_t dim, bool value) {
   return {1, shape.latent_dim, shape.head_dim};
 }
 
-// C015
+// C005, C015
 TEST(Fp8Cache, EveryCodeAndPowerStandsWhereTheHeaderSaysAndNothingElseIsTouched) {
   Random random(3);
   for (const Shape& shape : kShapes) {

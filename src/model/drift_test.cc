@@ -116,7 +116,7 @@ struct Drift {
 
 class FormatDrift : public ::testing::TestWithParam<Drift> {};
 
-// C006
+// C001, C005, C006
 TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
   const Drift& drift = GetParam();
   if (!std::filesystem::exists(testing::smollm2_path())) {

@@ -285,8 +285,8 @@ std::vector<float> logits_of(const Written& model, ModelWeights weights,
       {30, 1});
 }
 
-// With scales that are powers of two a weight is the same number in BF16, and a group's sum times
-// its scale is the sum of the scaled weights, bit for bit.
+// C005, C017. With scales that are powers of two a weight is the same number in BF16, and a group's
+// sum times its scale is the sum of the scaled weights, bit for bit.
 TEST(StoredFormats, ForwardHasTheBitsOfASlowProductOverTheDecodedWeights) {
   for (const std::string& config : {testing::gqa_config(), testing::latent_config()}) {
     for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kInt4}) {

@@ -160,7 +160,7 @@ TEST(Split, AStepIsNotIdleWhileTheLinkHasWork) {
   stack.expect_idle();
 }
 
-// C056
+// C040, C056
 TEST(Split, PagesThatTheLinkStillReadsAreNotGivenUp) {
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
   EngineStack stack(decoder,

@@ -112,7 +112,7 @@ TEST(Codec, AnotherProtocolVersionIsToldApart) {
   EXPECT_EQ(decoded.error().message, "a frame of protocol version 2; this is version 1");
 }
 
-// Bodies of random bytes under a header that is right, so that the body is looked at.
+// C223. Bodies of random bytes under a header that is right, so that the body is looked at.
 TEST(Codec, RandomBodiesNeverCrashAndNeverPassUnread) {
   base::Rng rng(7);
   int32_t accepted = 0;

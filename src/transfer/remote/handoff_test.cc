@@ -295,6 +295,7 @@ TEST(Handoff, QuarantineEndsWithTheAnswerAndNotWithTime) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+// C040
 TEST(Handoff, AWriteAfterRevocationIsRefusedAndCounted) {
   // The chunks are on the way when decode gives up, and arrive long after its pages have new
   // owners.
@@ -345,7 +346,8 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
   }
 }
 
-// C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at once.
+// C040, C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at
+// once.
 TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {
   HandoffRig rig({.pages = 4});
   ASSERT_TRUE(rig.open());

@@ -68,6 +68,7 @@ class HostilePeer : public testing::Test {
   std::vector<std::byte> payload = std::vector<std::byte>(1000, std::byte{7});
 };
 
+// C038
 TEST_F(HostilePeer, ARecordWithoutTheBytesIsNotAccepted) {
   face_decode();
   ASSERT_TRUE(decode.grant({1, 1}, 20));

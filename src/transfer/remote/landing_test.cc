@@ -68,6 +68,7 @@ class LandingTest : public testing::Test {
   std::vector<std::byte> payload;
 };
 
+// C038
 TEST_F(LandingTest, APageIsWholeWhenEveryByteHasArrivedInWhateverOrder) {
   EXPECT_EQ(landing.missing_pages(), (std::vector<uint32_t>{0, 1, 2}));
   land_page(2);

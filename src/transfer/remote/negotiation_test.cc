@@ -63,6 +63,7 @@ TEST(Negotiation, TwoOfTheSameRoleRefuseEachOther) {
   EXPECT_EQ(*peer_mismatch(hello, hello), "both sides are prefill");
 }
 
+// C223
 TEST(Negotiation, APeerWithoutTheKeyIsRefused) {
   HandoffRig rig;
   rig.prefill.options.session.peer_key = "guessed";
