@@ -33,6 +33,13 @@ class Reproduce(unittest.TestCase):
         for name in ("mini-K", "mini-L", "mini-G"):
             self.assertIn(f"make_random_checkpoint.py {name} {folder}/{name}", run.stderr)
 
+    def test_a_model_that_is_used_twice_is_named_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = reproduce("--quick", "--models", folder)
+        self.assertEqual(run.returncode, 2)
+        self.assertEqual(run.stderr.count("make_random_checkpoint.py"), 2, run.stderr)
+        self.assertEqual(run.stderr.count(f"{folder}/nano\n"), 1, run.stderr)
+
     def test_a_quick_run_prints_every_row_and_judges_no_speed(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("nano", "nano-L"):

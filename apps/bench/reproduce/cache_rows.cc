@@ -100,7 +100,7 @@ class CacheRace {
                      fmt::format("{}, {} requests at {} tokens, decode, FP8 / BF16 cache", model_,
                                  sequences, bench_.context()),
                      ratio_of(times[0], times[1]),
-                     bench_.speed_bound(bench_.bounds().equal_concurrency));
+                     bench_.context_bound(bench_.bounds().equal_concurrency));
   }
 
   // The best that each format reaches with the requests its cache holds.
@@ -126,7 +126,7 @@ class CacheRace {
         fmt::format("{} at {} tokens, best of {} and {} requests with FP8 over best "
                     "of {} and {} with BF16",
                     model_, bench_.context(), kRequests, 2 * kRequests, kRequests / 2, kRequests),
-        ratio_of(best_rates(fp8), best_rates(bf16)), bench_.speed_bound(bound), limits);
+        ratio_of(best_rates(fp8), best_rates(bf16)), bench_.context_bound(bound), limits);
   }
 
  private:

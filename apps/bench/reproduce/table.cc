@@ -71,6 +71,15 @@ Bounds bounds_of(device::Isa isa) {
   return bounds;
 }
 
+std::optional<double> speed_bound(const ReproduceOptions& options, std::optional<double> bound) {
+  return options.quick ? std::nullopt : bound;
+}
+
+std::optional<double> context_bound(const ReproduceOptions& options, std::optional<double> bound) {
+  if (options.context != ReproduceOptions{}.context) return std::nullopt;
+  return speed_bound(options, bound);
+}
+
 kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   BH_CHECK(a.size() == b.size() && !a.empty(), "pairs to compare");
   std::vector<double> ratios(a.size());

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/options.h"
 #include "device/cpu.h"
 #include "kernels/bench/peaks.h"
 
@@ -53,6 +54,11 @@ struct Bounds {
   int32_t weights_context = 1024;  // tokens at which weight formats are compared
 };
 Bounds bounds_of(device::Isa isa);
+
+// What a run holds a speed to; nothing in a quick run, which judges none.
+std::optional<double> speed_bound(const ReproduceOptions& options, std::optional<double> bound);
+// The same of a speed at the context of the run: bounds are of the default context.
+std::optional<double> context_bound(const ReproduceOptions& options, std::optional<double> bound);
 
 // Ratio of two things timed in turn, `a` over `b`, round by round.
 kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>& b);

@@ -47,5 +47,19 @@ TEST(ReproduceTable, BoundsAreThoseOfTheKindOfMachine) {
   }
 }
 
+TEST(Bounds, OfSpeedsAreOfTheDefaultContextAndNotOfAQuickRun) {
+  ReproduceOptions options;
+  EXPECT_EQ(speed_bound(options, 1.5), 1.5);
+  EXPECT_EQ(context_bound(options, 1.5), 1.5);
+  EXPECT_EQ(context_bound(options, std::nullopt), std::nullopt);
+  options.context = 4096;
+  EXPECT_EQ(speed_bound(options, 1.5), 1.5);
+  EXPECT_EQ(context_bound(options, 1.5), std::nullopt);
+  options = {};
+  options.quick = true;
+  EXPECT_EQ(speed_bound(options, 1.5), std::nullopt);
+  EXPECT_EQ(context_bound(options, 1.5), std::nullopt);
+}
+
 }  // namespace
 }  // namespace bulkhead::apps

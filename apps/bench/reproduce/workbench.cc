@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 #include "base/units.h"
@@ -17,7 +18,7 @@ constexpr int32_t kSequencesMax = 64;
 base::Status check_models(const ReproduceOptions& options) {
   const ReproduceModels models = models_of(options);
   std::string missing;
-  for (const std::string& name : {models.latent, models.grouped, models.weights}) {
+  for (const std::string& name : std::set{models.latent, models.grouped, models.weights}) {
     std::error_code ignored;
     if (std::filesystem::exists(std::filesystem::path(options.models) / name, ignored)) continue;
     missing += fmt::format("\n  .venv/bin/python tools/checkpoints/make_random_checkpoint.py {} {}",

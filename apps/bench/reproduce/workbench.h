@@ -44,9 +44,11 @@ class Workbench {
   const bench::Peaks& peaks() const { return peaks_; }
   device::ThreadPool& threads() { return threads_; }
   int rounds() const { return options_.rounds; }
-  // The bound of a speed; nothing in a quick run, which judges none.
   std::optional<double> speed_bound(std::optional<double> bound) const {
-    return options_.quick ? std::nullopt : bound;
+    return apps::speed_bound(options_, bound);
+  }
+  std::optional<double> context_bound(std::optional<double> bound) const {
+    return apps::context_bound(options_, bound);
   }
   // Tokens of context for what is said of caches.
   int32_t context() const { return options_.context; }
