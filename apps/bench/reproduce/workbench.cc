@@ -95,7 +95,12 @@ base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out,
       bench->cpu().model_name, bench->threads().threads(), device::to_string(bench->isa()),
       bench->bounds().machine, bench->peaks().operations / 1e9, bench->peaks().bytes / 1e9,
       models.latent, models.grouped, models.weights, bench->rounds());
-  if (bench->options().quick) out << "A quick run: no speed is judged.\n\n";
+  if (bench->options().quick) {
+    out << "A quick run: no speed is judged.\n\n";
+  } else if (!bench->context_bound(0.0)) {
+    out << fmt::format("Bounds are of a context of {} tokens: no speed at {} is judged.\n\n",
+                       ReproduceOptions{}.context, bench->context());
+  }
   std::vector<Row> rows;
   for (const auto& part : {cache_rows, weight_rows, deployment_rows}) {
     BH_ASSIGN(std::vector<Row> more, part(*bench));
