@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
-
-#include "base/check.h"
 
 namespace bulkhead::model::write {
 namespace {
@@ -66,7 +66,7 @@ void append(std::string& out, const json::value& value, size_t level) {
 
 // Where a member stands in a document: from its name to the end of its value.
 struct Member {
-  std::string_view name;
+  std::string name;
   size_t begin = 0;
   size_t value = 0;
   size_t end = 0;
@@ -104,6 +104,15 @@ size_t skip_value(std::string_view text, size_t at) {
   }
 }
 
+// What the string with its quotes stands for: a name may be written with escapes.
+std::string unescaped(std::string_view quoted) {
+  const std::string_view inside = quoted.substr(1, quoted.size() - 2);
+  if (inside.find('\\') == std::string_view::npos) return std::string(inside);
+  json::error_code error;
+  const json::value value = json::parse(quoted, error);
+  return value.is_string() ? std::string(value.get_string()) : std::string(inside);
+}
+
 // The members of the object whose brace is at `at`.
 std::vector<Member> members_of(std::string_view text, size_t at) {
   std::vector<Member> out;
@@ -112,24 +121,28 @@ std::vector<Member> members_of(std::string_view text, size_t at) {
     Member member;
     member.begin = at;
     at = skip_string(text, at);
-    member.name = text.substr(member.begin + 1, at - member.begin - 2);
+    member.name = unescaped(text.substr(member.begin, at - member.begin));
     member.value = skip_blanks(text, skip_blanks(text, at) + 1);
     member.end = skip_value(text, member.value);
-    out.push_back(member);
-    at = skip_blanks(text, member.end);
+    const size_t end = member.end;
+    out.push_back(std::move(member));
+    at = skip_blanks(text, end);
     if (text[at] == ',') at = skip_blanks(text, at + 1);
   }
   return out;
 }
 
-// The brace of the object that is meant.
+// The brace of the object that is meant. Of members of one name the last one counts, as it does to
+// those who read the document.
 std::optional<size_t> object_of(std::string_view text, std::string_view inside) {
   const size_t root = text.find('{');
   if (inside.empty()) return root;
+  std::optional<size_t> object;
   for (const Member& member : members_of(text, root)) {
-    if (member.name == inside && text[member.value] == '{') return member.value;
+    if (member.name != inside) continue;
+    object = text[member.value] == '{' ? std::optional(member.value) : std::nullopt;
   }
-  return std::nullopt;
+  return object;
 }
 
 }  // namespace
@@ -144,20 +157,26 @@ std::string without_member(std::string document, std::string_view inside, std::s
   const std::optional<size_t> object = object_of(document, inside);
   if (!object) return document;
   const std::vector<Member> members = members_of(document, *object);
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (members[i].name != name) continue;
-    const bool last = i + 1 == members.size();
-    const size_t begin = last && i > 0 ? members[i - 1].end : members[i].begin;
-    const size_t end = last ? members[i].end : members[i + 1].begin;
-    return document.erase(begin, end - begin);
+  if (std::ranges::find(members, name, &Member::name) == members.end()) return document;
+  const std::string_view text = document;
+  std::string out(text.substr(0, members.front().begin));
+  const Member* kept = nullptr;
+  for (const Member& member : members) {
+    if (member.name == name) continue;
+    // Between two that stay, what stood behind the first of them.
+    if (kept != nullptr) out += text.substr(kept->end, (kept + 1)->begin - kept->end);
+    out += text.substr(member.begin, member.end - member.begin);
+    kept = &member;
   }
-  return document;
+  return out += text.substr(members.back().end);
 }
 
-std::string with_member(std::string document, std::string_view inside, std::string_view name,
-                        const json::value& value) {
+base::Result<std::string> with_member(std::string document, std::string_view inside,
+                                      std::string_view name, const json::value& value) {
   const std::optional<size_t> object = object_of(document, inside);
-  BH_CHECK(object.has_value(), "a member for an object that is not there");
+  if (!object) {
+    return base::corrupt(fmt::format("\"{}\" is no object, but is to hold \"{}\"", inside, name));
+  }
   const std::vector<Member> members = members_of(document, *object);
   const size_t level = inside.empty() ? 1 : 2;
   std::string text = members.empty() ? "" : ",";
