@@ -133,10 +133,13 @@ std::string index_text(const WritePlan& plan) {
 
 class Run {
  public:
+  // `config` is the text of config.json.
   Run(const Checkpoint& checkpoint, const WritePlan& plan, const SideFiles& side,
-      const fs::path& directory, device::ThreadPool& pool, const ProgressCallback& progress)
+      const std::string& config, const fs::path& directory, device::ThreadPool& pool,
+      const ProgressCallback& progress)
       : plan_(plan),
         side_(side),
+        config_(config),
         directory_(directory),
         progress_(progress),
         writer_(checkpoint, pool, plan.options.rule) {
@@ -202,7 +205,6 @@ class Run {
   }
 
   base::Status write_side_files() {
-    BH_ASSIGN(const std::string config, quantised_config(side_.config, plan_));
     for (const SideFile& file : side_.files) {
       BH_TRY(write_file_aside(directory_ / file.name, file.bytes));
     }
@@ -210,7 +212,7 @@ class Run {
       BH_TRY(write_file_aside(directory_ / kIndexName, index_text(plan_)));
     }
     BH_TRY(write_file_aside(directory_ / kReportName, report_json(plan_, state_.errors)));
-    BH_TRY(write_file_aside(directory_ / kConfigName, config));
+    BH_TRY(write_file_aside(directory_ / kConfigName, config_));
     std::error_code error;
     fs::remove(directory_ / kProgressName, error);
     return error ? base::Status(io_error(directory_ / kProgressName, error.message()))
@@ -219,6 +221,7 @@ class Run {
 
   const WritePlan& plan_;
   const SideFiles& side_;
+  const std::string& config_;
   const fs::path& directory_;
   const ProgressCallback& progress_;
   TensorWriter writer_;
@@ -232,11 +235,13 @@ base::Result<std::vector<TensorError>> quantise(const Checkpoint& checkpoint, co
                                                 const SideFiles& side, const fs::path& directory,
                                                 device::ThreadPool& pool,
                                                 const ProgressCallback& progress) {
+  // What is wrong with it is said before hours of work.
+  BH_ASSIGN(const std::string config, quantised_config(side.config, plan));
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return io_error(directory, error.message());
   BH_ASSIGN(const DirectoryLock lock, DirectoryLock::take(directory));
-  return Run(checkpoint, plan, side, directory, pool, progress).run();
+  return Run(checkpoint, plan, side, config, directory, pool, progress).run();
 }
 
 base::Result<uint64_t> bytes_left(const WritePlan& plan, const fs::path& directory) {
