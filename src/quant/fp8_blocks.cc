@@ -78,6 +78,10 @@ float search_target(const float* values, int64_t stride, int64_t rows, int64_t c
       for (const float sum : sums[i]) totals[i] += double{sum};
     }
   }
+  // None that would make the scale smaller than it may be.
+  for (size_t i = 1; i < kTargets.size(); ++i) {
+    if (amax / kTargets[i] < kSmallestScale) totals[i] = totals[0];
+  }
   const auto best = std::ranges::min_element(totals);
   return *best < totals[0] * kWorthwhile ? kTargets[static_cast<size_t>(best - totals.begin())]
                                          : kTargets[0];

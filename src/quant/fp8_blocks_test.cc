@@ -162,5 +162,18 @@ TEST(Fp8Blocks, TheLargestAndTheSmallestNumbersHaveUsableScales) {
   }
 }
 
+// All but one value are best met by a scale of 0.97 * 2^-126, which is subnormal.
+TEST(Fp8Blocks, ASearchedScaleIsNeverSubnormal) {
+  std::vector<float> values(static_cast<size_t>(kFp8Block * kFp8Block), 144.0f * 0.97f * 0x1p-126f);
+  values[77] = 480.0f * 0.97f * 0x1p-126f;
+  const Quantised found = quantise(values, kFp8Block, ScaleRule::kSearch);
+  EXPECT_GE(found.scale, 0x1p-126f);
+  EXPECT_LE(squared_error(values, found),
+            squared_error(values, quantise(values, kFp8Block, ScaleRule::kAmax)));
+  // The same values where no scale is too small.
+  for (float& value : values) value *= 0x1p20f;
+  EXPECT_EQ(quantise(values, kFp8Block, ScaleRule::kSearch).scale, values[77] / 480.0f);
+}
+
 }  // namespace
 }  // namespace bulkhead::quant
