@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "quant/fp8_blocks.h"
+#include "quant/int4_groups.h"
+
 namespace bulkhead::model {
 namespace {
 
 using kernels::WeightFormat;
 
-constexpr int64_t kFp8Block = 128;
-constexpr int64_t kInt4Group = 32;
+using quant::kFp8Block;
+constexpr int64_t kInt4Group = quant::kInt4Group;
 constexpr std::string_view kPrediction = "prediction layers";
 // The order in which shares are listed.
 constexpr std::array<std::string_view, 10> kShares = {
@@ -24,12 +27,18 @@ bool is_replicated(WeightRole role) {
   return share == "indexer" || share == "router" || share == "norms, biases";
 }
 
-// The bytes of one tensor, `columns` 0 for a vector.
+// What a checkpoint has in the place of a format: INT4 is stored in whole groups.
+WeightFormat storable(WeightFormat format, int64_t columns) {
+  const bool whole_groups = columns % kInt4Group == 0;
+  return format == WeightFormat::kInt4 && !whole_groups ? WeightFormat::kBf16 : format;
+}
+
+// The bytes of one tensor in the recipe's format, `columns` 0 for a vector.
 using BytesOf = StoredBytes (*)(WeightRole role, WeightFormat format, int64_t rows,
                                 int64_t columns);
 
 StoredBytes in_checkpoint(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
-  StoredBytes bytes = stored_bytes(format, rows, std::max<int64_t>(columns, 1));
+  StoredBytes bytes = stored_bytes(storable(format, columns), rows, std::max<int64_t>(columns, 1));
   if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
   return bytes;
 }
@@ -51,7 +60,7 @@ class Sum {
 
   void add(std::string_view share, WeightRole role, int64_t rows, int64_t columns) {
     const auto kind = kind_of(role);
-    const WeightFormat format = kind ? stored_format(recipe_, *kind, columns) : WeightFormat::kBf16;
+    const WeightFormat format = kind ? recipe_.of(*kind) : WeightFormat::kBf16;
     const StoredBytes bytes = bytes_of_(role, format, rows, columns);
     WeightShare& sum = *std::ranges::find(shares_, share, &WeightShare::name);
     sum.elements += static_cast<uint64_t>(rows * std::max<int64_t>(columns, 1));
@@ -150,9 +159,7 @@ std::optional<TensorKind> kind_of(WeightRole role) {
 }
 
 WeightFormat stored_format(const WeightRecipe& recipe, TensorKind kind, int64_t columns) {
-  const WeightFormat format = recipe.of(kind);
-  const bool whole_groups = columns % kInt4Group == 0;
-  return format == WeightFormat::kInt4 && !whole_groups ? WeightFormat::kBf16 : format;
+  return storable(recipe.of(kind), columns);
 }
 
 StoredBytes stored_bytes(WeightFormat format, int64_t rows, int64_t columns) {

@@ -5,8 +5,8 @@
 // Invariants: the tensors are those of model_tensors.h. FP8 has an FP32 scale for each block of
 // 128x128 or what is left of one, INT4 a BF16 scale for each 32 columns; what is in no recipe is
 // BF16 (a router's selection bias FP32). kv_b_proj counts as attention, as in published
-// checkpoints, though in memory it is BF16; a matrix whose columns are no multiple of 32 is BF16
-// in place of INT4. Layers for prediction follow the recipe like the model's own.
+// checkpoints, though in memory it is BF16; in a checkpoint a matrix whose columns are no multiple
+// of 32 is BF16 in place of INT4. Layers for prediction follow the recipe like the model's own.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,13 @@ std::optional<TensorKind> kind_of(WeightRole role);
 // The format that a matrix of the kind has in a checkpoint.
 kernels::WeightFormat stored_format(const WeightRecipe& recipe, TensorKind kind, int64_t columns);
 
-// The bytes of a matrix in a checkpoint, without and with scales' own.
+// The bytes of a matrix: of its codes (or values), and of the scales that stand beside them. Packed
+// in memory, scales lie among the codes and count as these.
 struct StoredBytes {
   uint64_t codes = 0;
   uint64_t scales = 0;
 };
+// In a checkpoint.
 StoredBytes stored_bytes(kernels::WeightFormat format, int64_t rows, int64_t columns);
 
 // The model with its layers for prediction as layers of its own, behind the others: each of them is

@@ -76,5 +76,26 @@ TEST(WeightSizes, BlocksAndGroupsAtTheEdgesCountWhole) {
   EXPECT_EQ(stored_format(int4, TensorKind::kDenseMlp, 40), WeightFormat::kBf16);
 }
 
+// Checkpoints have INT4 in whole groups of 32 columns alone; memory has a shorter one at the end.
+TEST(WeightSizes, ColumnsThatAreNoWholeGroupsAreInt4InMemoryAndBf16InACheckpoint) {
+  using kernels::WeightFormat;
+  ModelConfig config = public_config("glm-5.2");
+  config.hidden = 6160;  // 192 groups and a half
+  config.prediction_layers = 0;
+  uint64_t stored = 0;
+  uint64_t packed = 0;
+  for (const ExpectedTensor& tensor : expected_tensors(config, CheckpointFormat::kSafetensors)) {
+    if (share_of(tensor.role) != "shared experts") continue;
+    const bool whole = tensor.columns % 32 == 0;
+    const StoredBytes bytes = stored_bytes(whole ? WeightFormat::kInt4 : WeightFormat::kBf16,
+                                           tensor.rows, tensor.columns);
+    stored += bytes.codes + bytes.scales;
+    packed += kernels::packed_bytes(WeightFormat::kInt4, tensor.rows, tensor.columns);
+  }
+  EXPECT_LT(packed, stored / 2);
+  EXPECT_EQ(sizes_of(config, recipe("int4")).find("shared experts")->total(), stored);
+  EXPECT_EQ(packed_sizes_of(config, recipe("int4")).find("shared experts")->total(), packed);
+}
+
 }  // namespace
 }  // namespace bulkhead::model
