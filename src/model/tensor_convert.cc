@@ -161,10 +161,8 @@ base::Status TensorConverter::read_fp8(const TensorInfo& source, Rows rows, Work
                                                     std::min(kFp8GroupColumns, columns - column),
                                                     kFp8Rule, space.codes.data() + at, columns);
       if (scale > formats::kFp8ScaleMax) {
-        return base::unsupported(
-            fmt::format("{}: tensor \"{}\": rows {} to {} have values that are too large for FP8",
-                        checkpoint_.file_name(source), source.name, rows.begin + row,
-                        rows.begin + row + count));
+        return formats::too_large_for_fp8(checkpoint_.files(), source,
+                                          {.begin = rows.begin + row, .count = count});
       }
       for (int64_t i = 0; i < count; ++i) {
         space.fp8_scales[static_cast<size_t>((row + i) * groups + group)] = scale;

@@ -6,12 +6,17 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/fp8_panels.h"
+#include "kernels/int4_panels.h"
 #include "model/formats/part_reader.h"
 
 namespace bulkhead::model::formats {
 namespace {
 
 using kernels::WeightFormat;
+
+// The kernels' scales, and the quantisers', are of as many columns.
+static_assert(kFp8GroupColumns == kernels::kFp8GroupK && kInt4GroupColumns == kernels::kInt4GroupK);
 
 // The largest magnitude of a code; what it makes of a scale must be finite in BF16, in which the
 // same weight may be asked for.
@@ -39,13 +44,6 @@ const quant::Fp8* bad_fp8(std::span<const quant::Fp8> codes, float scale) {
   const auto bad = std::ranges::find_if(codes, [&](quant::Fp8 code) {
     return is_nan(code) || !is_finite(quant::e4m3_to_float(code) * scale);
   });
-  return bad == codes.end() ? nullptr : &*bad;
-}
-
-const uint8_t* bad_int4(std::span<const uint8_t> codes, float scale) {
-  if (is_finite(kInt4Max * scale)) return nullptr;
-  const auto bad = std::ranges::find_if(
-      codes, [&](uint8_t code) { return !is_finite((static_cast<float>(code) - 8.0f) * scale); });
   return bad == codes.end() ? nullptr : &*bad;
 }
 
@@ -131,12 +129,25 @@ base::Status read_int4_rows(const TensorFiles& files, const TensorInfo& tensor, 
       const auto part =
           codes.subspan(static_cast<size_t>(row * columns + column),
                         static_cast<size_t>(std::min(kInt4GroupColumns, columns - column)));
-      if (const uint8_t* bad = bad_int4(part, scale)) {
+      if (const uint8_t* bad = first_infinite_int4(part, scale)) {
         return not_finite(files, tensor, rows.begin * columns + (bad - codes.data()));
       }
     }
   }
   return {};
+}
+
+const uint8_t* first_infinite_int4(std::span<const uint8_t> codes, float scale) {
+  if (is_finite(kInt4Max * scale)) return nullptr;
+  const auto bad = std::ranges::find_if(
+      codes, [&](uint8_t code) { return !is_finite((static_cast<float>(code) - 8.0f) * scale); });
+  return bad == codes.end() ? nullptr : &*bad;
+}
+
+base::Error too_large_for_fp8(const TensorFiles& files, const TensorInfo& tensor, RowRange rows) {
+  return base::unsupported(
+      fmt::format("{}: tensor \"{}\": rows {} to {} have values that are too large for FP8",
+                  files.name_of(tensor), tensor.name, rows.begin, rows.begin + rows.count));
 }
 
 }  // namespace bulkhead::model::formats

@@ -17,6 +17,8 @@
 #include "model/tensor_files.h"
 #include "quant/bf16.h"
 #include "quant/fp8.h"
+#include "quant/fp8_blocks.h"
+#include "quant/int4_groups.h"
 
 namespace bulkhead::model::formats {
 
@@ -27,8 +29,8 @@ namespace bulkhead::model::formats {
 kernels::WeightFormat native_format(const TensorInfo& tensor);
 
 // What the kernels' scales belong to; a row's last group may be shorter.
-inline constexpr int64_t kFp8GroupColumns = 128;
-inline constexpr int64_t kInt4GroupColumns = 32;
+inline constexpr int64_t kFp8GroupColumns = quant::kFp8Block;
+inline constexpr int64_t kInt4GroupColumns = quant::kInt4Group;
 // Kernels multiply FP8 scales by 2^56 (kernels/fp8_panels.h); no weight has one near this.
 inline constexpr float kFp8ScaleMax = 0x1p64f;
 inline int64_t groups_of(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
@@ -42,5 +44,10 @@ base::Status read_fp8_rows(const TensorFiles& files, const TensorInfo& tensor, R
 base::Status read_int4_rows(const TensorFiles& files, const TensorInfo& tensor, RowRange rows,
                             DecodeWorkspace& space, std::span<uint8_t> codes,
                             std::span<quant::Bf16> scales);
+
+// The first code of a group whose value is not finite in BF16, null where there is none.
+const uint8_t* first_infinite_int4(std::span<const uint8_t> codes, float scale);
+// What is said of rows whose values need an FP8 scale beyond kFp8ScaleMax.
+base::Error too_large_for_fp8(const TensorFiles& files, const TensorInfo& tensor, RowRange rows);
 
 }  // namespace bulkhead::model::formats

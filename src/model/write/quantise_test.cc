@@ -351,6 +351,87 @@ TEST(Quantise, AValueThatIsNotFiniteIsAnErrorThatNamesIt) {
   EXPECT_THAT(result.error().message, HasSubstr("o_proj.weight\": row 1, column 2 is not finite"));
 }
 
+// A tiny llama in `out`/source with one number of a matrix, at row 0, column 0, replaced.
+fs::path llama_with(const testing::TemporaryDirectory& out, std::string_view tensor,
+                    std::string_view number) {
+  auto tensors = testing::tiny_llama_tensors();
+  for (testing::FileTensor& one : tensors) {
+    if (one.name.ends_with(tensor)) one.data.replace(0, number.size(), number);
+  }
+  fs::create_directories(out.path() / "source");
+  out.write("source/model.safetensors", testing::safetensors_bytes(tensors));
+  out.write("source/config.json", testing::tiny_llama_config());
+  return out.path() / "source";
+}
+
+std::string refusal_of(const fs::path& source, const fs::path& out, const char* recipe) {
+  const auto result = write_model(source, out, options_of(recipe, ScaleRule::kAmax));
+  return result.ok() ? std::string() : result.error().message;
+}
+
+TEST(Quantise, ValuesThatAReaderOfTheFormatWouldRefuseAreErrors) {
+  constexpr std::string_view kLargest("\x7f\x7f", 2);  // of BF16
+  const testing::TemporaryDirectory out;
+  const fs::path source = llama_with(out, "down_proj.weight", kLargest);
+  EXPECT_THAT(refusal_of(source, out.path() / "fp8", "fp8"),
+              HasSubstr("down_proj.weight\": rows 0 to 16 have values that are too large for FP8"));
+  // 7 times its scale is beyond BF16.
+  EXPECT_THAT(refusal_of(source, out.path() / "int4", "int4"),
+              HasSubstr("down_proj.weight\": row 0, column 0 is not finite in BF16"));
+}
+
+// One part of a quantised tiny llama with bytes replaced, and what writing it anew says.
+std::string refusal_with(const char* recipe, const char* to, bool in_codes, size_t at,
+                         std::string_view bytes, bool shape = false) {
+  const testing::TemporaryDirectory out;
+  const fs::path source = llama_with(out, "no tensor", "");
+  EXPECT_TRUE(write_model(source, out.path() / "first", options_of(recipe)).ok());
+  const auto checkpoint = Checkpoint::open(out.path() / "first");
+  const QuantisedWeight& weight =
+      *checkpoint->find("model.layers.0.mlp.down_proj.weight")->quantised;
+  const TensorInfo& part = shape ? *weight.shape : in_codes ? weight.codes : weight.scales;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out.patch("first/model.safetensors", part.offset + at + i, bytes[i]);
+  }
+  return refusal_of(out.path() / "first", out.path() / "again", to);
+}
+
+TEST(Quantise, CodesAndScalesThatAreCopiedAreCheckedAsAReaderDoes) {
+  const auto scale = [](float value) { return testing::le(value); };
+  EXPECT_EQ(refusal_with("fp8", "fp8", true, 40, "\x7e"), "");
+  EXPECT_THAT(refusal_with("fp8", "fp8", true, 40, "\xff"), HasSubstr("element 40 is not finite"));
+  EXPECT_THAT(refusal_with("fp8", "fp8", false, 0, scale(0.0f)), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("fp8", "fp8", false, 0, scale(-1.0f)), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("fp8", "fp8", false, 0, scale(INFINITY)), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("fp8", "fp8", false, 0, scale(0x1p65f)), HasSubstr("larger than FP8"));
+  constexpr std::string_view kZero("\0\0", 2);
+  constexpr std::string_view kInfinite("\x80\x7f", 2);
+  EXPECT_EQ(refusal_with("int4", "int4", false, 2, "\x80\x3f"), "");
+  EXPECT_THAT(refusal_with("int4", "int4", false, 2, kZero), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("int4", "int4", false, 2, "\x80\xbf"), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("int4", "int4", false, 2, kInfinite), HasSubstr("above zero"));
+  EXPECT_THAT(refusal_with("int4", "int4", false, 0, "\x08", true), HasSubstr("is 8, but"));
+}
+
+TEST(Quantise, ValuesThatAreInfiniteInBf16AreErrorsWhereTheyAreWidened) {
+  // In FP32 448 times it is below the largest number, and above all of BF16.
+  const std::string message = refusal_with("fp8", "bf16", false, 0, testing::le(0x1.2471p119f));
+  EXPECT_THAT(message, HasSubstr("is not finite in BF16"));
+}
+
+TEST(Quantise, AConfigurationThatCannotBeRewrittenEndsTheRunBeforeItWrites) {
+  const testing::TemporaryDirectory out;
+  const auto checkpoint = Checkpoint::open(model_path("glm4_moe"));
+  const auto plan = build_plan(*checkpoint, options_of("kimi"));
+  ASSERT_TRUE(plan.ok());
+  device::ThreadPool pool({.threads = 1, .scratch_bytes = 0});
+  const SideFiles side = {.config = "{", .files = {}};
+  const auto result = quantise(*checkpoint, *plan, side, out.path() / "out", pool, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.error().message, HasSubstr("config.json"));
+  EXPECT_FALSE(fs::exists(out.path() / "out"));
+}
+
 TEST(QuantisedConfig, KeepsWhatTheSourceSaysAndReplacesItsQuantisation) {
   const auto checkpoint = Checkpoint::open(model_path("kimi_k25"));
   const auto plan = build_plan(*checkpoint, options_of("kimi-fp8"));
@@ -379,10 +460,51 @@ TEST(JsonText, MembersAreTakenOutAndPutInWhereverTheyStand) {
   EXPECT_EQ(without_member(R"({ "a": {"a": 2} })", "", "a"), R"({  })");
   EXPECT_EQ(without_member(R"({"t": {"a": {}}})", "t", "a"), R"({"t": {}})");
   EXPECT_EQ(without_member(R"({"t": 1})", "t", "a"), R"({"t": 1})");
-  EXPECT_EQ(with_member("{}", "", "n", 5), "{\n  \"n\": 5\n}");
-  EXPECT_EQ(with_member(R"({"a": 1})", "", "n", 0.00001), "{\"a\": 1,\n  \"n\": 1e-05}");
-  EXPECT_EQ(with_member(R"({"t": {"a": "\\"}})", "t", "n", true),
+  EXPECT_EQ(*with_member("{}", "", "n", 5), "{\n  \"n\": 5\n}");
+  EXPECT_EQ(*with_member(R"({"a": 1})", "", "n", 0.00001), "{\"a\": 1,\n  \"n\": 1e-05}");
+  EXPECT_EQ(*with_member(R"({"t": {"a": "\\"}})", "t", "n", true),
             "{\"t\": {\"a\": \"\\\\\",\n    \"n\": true}}");
+}
+
+TEST(JsonText, ANameIsWhatItsEscapesStandForAndTheLastOfSeveralCounts) {
+  EXPECT_EQ(without_member(R"({"\u0061": 1, "c": 3, "a": "2", "d": 4})", "", "a"),
+            R"({"c": 3, "d": 4})");
+  EXPECT_EQ(without_member(R"({"a": 1, "a": 2 })", "", "a"), R"({ })");
+  EXPECT_EQ(without_member(R"({"c": 1, "a": 1, "a": 2 })", "", "a"), R"({"c": 1 })");
+  EXPECT_EQ(without_member(R"({"t": {"a": 1}, "\u0074": {"a": 2}})", "t", "a"),
+            R"({"t": {"a": 1}, "\u0074": {}})");
+  EXPECT_EQ(without_member(R"({"t": {"a": 1}, "t": 2})", "t", "a"), R"({"t": {"a": 1}, "t": 2})");
+  EXPECT_EQ(without_member(R"({"a\"": 1, "a\\": 2})", "", "a\\"), R"({"a\"": 1})");
+  EXPECT_EQ(*with_member(R"({"t": 1, "\u0074": {}})", "t", "n", 5),
+            "{\"t\": 1, \"\\u0074\": {\n    \"n\": 5\n  }}");
+  const auto nowhere = with_member(R"({"t": {}, "t": 1})", "t", "n", 5);
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_THAT(nowhere.error().message, HasSubstr("\"t\" is no object"));
+}
+
+TEST(QuantisedConfig, HasOneQuantisationHoweverTheSourceSpellsAndRepeatsItsOwn) {
+  const auto checkpoint = Checkpoint::open(model_path("kimi_k25"));
+  const auto plan = build_plan(*checkpoint, options_of("kimi"));
+  ASSERT_TRUE(plan.ok());
+  for (
+      const char* source :
+      {R"({"text\u005fconfig": {"quantization_confi\u0067": {"old": 1}, "b": "c"}})",
+       R"({"text_config": 5, "text_config": {"quantization_config": 1, "quantization_config": {}}})",
+       R"({"text_config": {"quantization_config": 1}, "text_config": {"quantization_config": 2}})",
+       R"({"quantization_config": {"old": 1}, "quantization\u005fconfig": {"old": 2}})",
+       R"({"text_config": {"quantization_config": {}}, "text\u005fconfig": "none"})"}) {
+    const auto text = quantised_config(source, *plan);
+    ASSERT_TRUE(text.ok()) << source << ": " << text.error().message;
+    const boost::json::value document = boost::json::parse(*text);
+    const boost::json::object& root = document.as_object();
+    const boost::json::value* inner = root.if_contains("text_config");
+    const bool inside = inner != nullptr && inner->is_object();
+    const auto& place = inside && !root.contains("quantization_config") ? inner->as_object() : root;
+    const boost::json::value* written = place.if_contains("quantization_config");
+    ASSERT_TRUE(written != nullptr && written->is_object()) << *text;
+    EXPECT_EQ(written->at("quant_method").as_string(), "compressed-tensors") << *text;
+    EXPECT_THAT(*text, ::testing::Not(HasSubstr("old")));
+  }
 }
 
 }  // namespace

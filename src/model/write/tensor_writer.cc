@@ -1,10 +1,14 @@
 #include "model/write/tensor_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <mutex>
 
 #include "model/block_formats.h"
+#include "model/formats/codes.h"
+#include "model/formats/part_reader.h"
 #include "quant/fp8_blocks.h"
 #include "quant/int4.h"
 #include "quant/int4_groups.h"
@@ -67,6 +71,22 @@ double int4_difference(std::span<const float> values, const uint8_t* codes, quan
       values, codes, [&](uint8_t code) { return (code - quant::kInt4Zero) * wide; }, largest);
 }
 
+// The words of a group's codes.
+void pack_group(const uint8_t* codes, uint32_t* words) {
+  for (size_t word = 0; word < quant::kInt4Group / quant::kCodesPerWord; ++word) {
+    quant::WordCodes eight{};
+    std::copy_n(codes + word * quant::kCodesPerWord, quant::kCodesPerWord, eight.begin());
+    words[word] = quant::pack_word(eight, quant::kSequential);
+  }
+}
+
+base::Error not_finite(const Checkpoint& checkpoint, const TensorInfo& tensor, int64_t element) {
+  const auto columns = static_cast<int64_t>(tensor.shape.back());
+  return base::corrupt(fmt::format("{}: tensor \"{}\": row {}, column {} is not finite in BF16",
+                                   checkpoint.file_name(tensor), tensor.name, element / columns,
+                                   element % columns));
+}
+
 template <typename T>
 std::span<const std::byte> as_bytes(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
@@ -122,52 +142,87 @@ base::Status TensorWriter::copy_reordered(const TensorJob& job, const Target& ta
   return target.out.write(target.first_part, 0, ordered);
 }
 
+// Calls place(rows, workspace) for blocks of 128 rows.
+template <typename Place>
+base::Status TensorWriter::each_block(int64_t rows, Place&& place) {
+  const int64_t blocks = (rows + kBlock - 1) / kBlock;
+  std::mutex mutex;
+  base::Status failure;
+  pool_.run(static_cast<size_t>(blocks), [&](size_t block, unsigned worker) {
+    const int64_t begin = static_cast<int64_t>(block) * kBlock;
+    base::Status status =
+        place(formats::RowRange{.begin = begin, .count = std::min(kBlock, rows - begin)},
+              workspaces_[worker]);
+    if (status.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (failure.ok()) failure = std::move(status);
+  });
+  return failure;
+}
+
 base::Status TensorWriter::copy_codes(const TensorJob& job, const Target& target) {
-  const QuantisedWeight& weight = *job.source->quantised;
-  BH_TRY(copy(weight.codes, target));
+  const TensorInfo& source = *job.source;
+  const bool fp8 = job.format == kernels::WeightFormat::kFp8;
+  const auto rows = static_cast<int64_t>(source.shape[0]);
+  BH_TRY(each_block(rows, [&](formats::RowRange block, Workspace& space) {
+    return fp8 ? copy_fp8_rows(job, block, target, space)
+               : copy_int4_rows(job, block, target, space);
+  }));
   const Target scales = {target.out, target.first_part + 1};
-  if (job.format == kernels::WeightFormat::kFp8) return copy_fp8_scales(weight.scales, scales);
-  BH_TRY(copy(weight.scales, scales));
-  const std::array<int64_t, 2> shape = {static_cast<int64_t>(job.source->shape[0]),
-                                        static_cast<int64_t>(job.source->shape[1])};
+  if (fp8) return copy_fp8_scales(source.quantised->scales, scales);
+  BH_TRY(copy(source.quantised->scales, scales));
+  const std::array<int64_t, 2> shape = {rows, static_cast<int64_t>(source.shape[1])};
   return target.out.write(target.first_part + 2, 0, std::as_bytes(std::span(shape)));
+}
+
+base::Status TensorWriter::copy_fp8_rows(const TensorJob& job, formats::RowRange rows,
+                                         const Target& target, Workspace& space) {
+  const auto columns = static_cast<int64_t>(job.source->shape[1]);
+  space.codes.resize(static_cast<size_t>(rows.count * columns));
+  space.scales.resize(static_cast<size_t>(rows.count * formats::groups_of(columns, kBlock)));
+  BH_TRY(formats::read_fp8_rows(checkpoint_.files(), *job.source, rows, space.decode, space.codes,
+                                space.scales));
+  return target.out.write(target.first_part, static_cast<uint64_t>(rows.begin * columns),
+                          as_bytes(space.codes));
+}
+
+base::Status TensorWriter::copy_int4_rows(const TensorJob& job, formats::RowRange rows,
+                                          const Target& target, Workspace& space) {
+  const auto columns = static_cast<int64_t>(job.source->shape[1]);
+  const auto groups = static_cast<size_t>(rows.count * columns / kGroup);
+  space.codes.resize(static_cast<size_t>(rows.count * columns));
+  space.narrow.resize(groups);
+  space.words.resize(space.codes.size() / quant::kCodesPerWord);
+  BH_TRY(formats::read_int4_rows(checkpoint_.files(), *job.source, rows, space.decode, space.codes,
+                                 space.narrow));
+  for (size_t group = 0; group < groups; ++group) {
+    const size_t at = group * quant::kInt4Group;
+    pack_group(&space.codes[at], &space.words[at / quant::kCodesPerWord]);
+  }
+  return target.out.write(target.first_part, static_cast<uint64_t>(rows.begin * columns / 2),
+                          as_bytes(space.words));
 }
 
 // They may be stored in another type, each number of which FP32 holds.
 base::Status TensorWriter::copy_fp8_scales(const TensorInfo& scales, const Target& target) {
-  std::vector<std::byte> stored(static_cast<size_t>(scales.bytes));
-  std::vector<float> values(static_cast<size_t>(scales.elements));
-  BH_TRY(checkpoint_.files().read(scales, 0, stored));
-  if (scales.type == TensorType::kF8E8M0 || scales.type == TensorType::kU8) {
-    std::ranges::transform(stored, values.begin(), [](std::byte code) {
-      return quant::e8m0_to_float(std::to_integer<uint8_t>(code));
-    });
-  } else {
-    decode_elements(scales.type, stored, values);
-  }
-  return target.out.write(target.first_part, 0, as_bytes(values));
+  Workspace& space = workspaces_.front();
+  BH_TRY(formats::read_scales(checkpoint_.files(), scales,
+                              {.rows = static_cast<int64_t>(scales.shape[0]),
+                               .columns = static_cast<int64_t>(scales.shape[1])},
+                              space.decode));
+  return target.out.write(target.first_part, 0, as_bytes(space.decode.scales));
 }
 
 base::Result<TensorError> TensorWriter::convert(const TensorJob& job, const Target& target) {
   const bool matrix = job.source->shape.size() > 1;
   const auto rows =
       static_cast<int64_t>(matrix ? job.source->elements / job.source->shape.back() : uint64_t{1});
-  const int64_t blocks = (rows + kBlock - 1) / kBlock;
-  std::vector<TensorError> errors(static_cast<size_t>(blocks));
-  std::mutex mutex;
-  base::Status failure;
-  pool_.run(static_cast<size_t>(blocks), [&](size_t block, unsigned worker) {
-    const int64_t begin = static_cast<int64_t>(block) * kBlock;
-    auto result = convert_rows(job, {.begin = begin, .count = std::min(kBlock, rows - begin)},
-                               target, workspaces_[worker]);
-    if (result.ok()) {
-      errors[block] = *result;
-      return;
-    }
-    const std::lock_guard lock(mutex);
-    if (failure.ok()) failure = std::move(result).error();
-  });
-  BH_TRY(failure);
+  std::vector<TensorError> errors(static_cast<size_t>(formats::groups_of(rows, kBlock)));
+  BH_TRY(each_block(rows, [&](formats::RowRange block, Workspace& space) -> base::Status {
+    BH_ASSIGN(errors[static_cast<size_t>(block.begin / kBlock)],
+              convert_rows(job, block, target, space));
+    return {};
+  }));
   if (job.format == kernels::WeightFormat::kInt4) {
     const std::array<int64_t, 2> shape = {rows, static_cast<int64_t>(job.source->shape.back())};
     BH_TRY(target.out.write(target.first_part + 2, 0, std::as_bytes(std::span(shape))));
@@ -198,7 +253,14 @@ base::Status TensorWriter::widen(const TensorJob& job, formats::RowRange rows, c
                                  Workspace& space) {
   space.narrow.resize(space.values.size());
   std::ranges::transform(space.values, space.narrow.begin(), quant::float_to_bf16);
-  const uint64_t at = static_cast<uint64_t>(rows.begin) * job.source->shape.back();
+  const auto bad = std::ranges::find_if(
+      space.narrow, [](quant::Bf16 value) { return (value & 0x7f80u) == 0x7f80u; });
+  const auto columns = static_cast<int64_t>(job.source->shape.back());
+  if (bad != space.narrow.end()) {
+    return not_finite(checkpoint_, *job.source,
+                      rows.begin * columns + (bad - space.narrow.begin()));
+  }
+  const auto at = static_cast<uint64_t>(rows.begin * columns);
   return target.out.write(target.first_part, at * sizeof(quant::Bf16), as_bytes(space.narrow));
 }
 
@@ -222,6 +284,9 @@ base::Result<TensorError> TensorWriter::to_fp8(const TensorJob& job, formats::Ro
     };
     if (rule_ == ScaleRule::kSearch) error.amax_squared += quantise(ScaleRule::kAmax, nullptr);
     error.squared += quantise(rule_, &error.largest);
+    if (space.scales[static_cast<size_t>(block)] > formats::kFp8ScaleMax) {
+      return formats::too_large_for_fp8(checkpoint_.files(), *job.source, rows);
+    }
   }
   if (rule_ == ScaleRule::kAmax) error.amax_squared = error.squared;
   BH_TRY(target.out.write(target.first_part, static_cast<uint64_t>(rows.begin * columns),
@@ -249,13 +314,13 @@ base::Result<TensorError> TensorWriter::to_int4(const TensorJob& job, formats::R
     };
     if (rule_ == ScaleRule::kSearch) error.amax_squared += quantise(ScaleRule::kAmax, nullptr);
     error.squared += quantise(rule_, &error.largest);
-    for (size_t word = 0; word < quant::kInt4Group / quant::kCodesPerWord; ++word) {
-      quant::WordCodes eight{};
-      std::copy_n(codes.begin() + static_cast<ptrdiff_t>(word * quant::kCodesPerWord),
-                  quant::kCodesPerWord, eight.begin());
-      space.words[group * quant::kInt4Group / quant::kCodesPerWord + word] =
-          quant::pack_word(eight, quant::kSequential);
+    const float scale = quant::bf16_to_float(space.narrow[group]);
+    if (const uint8_t* bad = formats::first_infinite_int4(codes, scale)) {
+      const size_t element = group * quant::kInt4Group + static_cast<size_t>(bad - codes.data());
+      return not_finite(checkpoint_, *job.source,
+                        rows.begin * columns + static_cast<int64_t>(element));
     }
+    pack_group(codes.data(), &space.words[group * quant::kInt4Group / quant::kCodesPerWord]);
   }
   if (rule_ == ScaleRule::kAmax) error.amax_squared = error.squared;
   const auto first = static_cast<uint64_t>(rows.begin * columns);

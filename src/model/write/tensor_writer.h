@@ -2,8 +2,10 @@
 //
 // Threads: one call at a time; blocks of rows are converted on the pool's workers.
 // Invariants: what is written does not depend on the number of threads. A worker holds 128 rows at
-// most: 4 bytes an element, and what it writes; never a tensor. A value that is not finite is an
-// error that names tensor and place.
+// most: 4 bytes an element, and what it writes; never a tensor. What a reader would refuse is an
+// error that names tensor and place: a value that is not finite, or becomes so in BF16 or as codes
+// of INT4, one that is too large for FP8, and codes, scales and shapes that are copied and do not
+// hold what they must (formats/codes.h).
 #pragma once
 
 #include <vector>
@@ -35,6 +37,7 @@ class TensorWriter {
     std::vector<uint32_t> words;
     std::vector<float> scales;
     std::vector<quant::Bf16> narrow;
+    formats::DecodeWorkspace decode;
   };
   // Where a block of rows goes.
   struct Target {
@@ -45,7 +48,13 @@ class TensorWriter {
   base::Status copy(const TensorInfo& source, const Target& target);
   base::Status copy_reordered(const TensorJob& job, const Target& target);
   base::Status copy_codes(const TensorJob& job, const Target& target);
+  base::Status copy_fp8_rows(const TensorJob& job, formats::RowRange rows, const Target& target,
+                             Workspace& space);
+  base::Status copy_int4_rows(const TensorJob& job, formats::RowRange rows, const Target& target,
+                              Workspace& space);
   base::Status copy_fp8_scales(const TensorInfo& scales, const Target& target);
+  template <typename Place>
+  base::Status each_block(int64_t rows, Place&& place);
   base::Result<TensorError> convert(const TensorJob& job, const Target& target);
   base::Result<TensorError> convert_rows(const TensorJob& job, formats::RowRange rows,
                                          const Target& target, Workspace& space);
