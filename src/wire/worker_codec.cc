@@ -187,16 +187,22 @@ struct Reader {
     out.prompt_tokens = between(1, bounds.context_tokens);
     out.tokens_max = between(out.prompt_tokens, bounds.context_tokens);
   }
+  // A prompt of which nothing has been computed.
+  static bool is_fresh(const SequenceState& state) {
+    return state.tokens.size() == static_cast<size_t>(state.prompt_tokens) && state.written == 0;
+  }
   void read(Submit& out) {
     out.attempt = attempt();
     out.decode_address = text();
     out.decode_boot = in.get<uint64_t>();
     auto state = decode_sequence(in, bounds);
-    if (!state.ok() || state->constrained) {
+    if (!state.ok() || state->constrained || !is_fresh(state->state)) {
       in.fail();
       return;
     }
     out.state = std::move(state->state);
+    // Prefill ends what has one token at most; anything longer needs somebody who goes on.
+    if (out.state.max_tokens > 1 && out.decode_address.empty()) in.fail();
   }
   void read(FlushCache&) {}
   void read(Admitted& out) {

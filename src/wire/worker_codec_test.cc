@@ -121,6 +121,27 @@ TEST(WorkerCodec, APromptTravelsWithAllThatDecidesItsAnswer) {
 }
 
 // C223
+TEST(WorkerCodec, APromptThatIsComputedInPartOrLeadsNowhereIsRefused) {
+  const auto arrives = [](auto change) {
+    Submit submit{{1, 2}, "there", 3, make_state()};
+    change(submit);
+    return decode_worker_frame(encode(std::move(submit)), kBounds).ok();
+  };
+  EXPECT_TRUE(arrives([](Submit&) {}));
+  EXPECT_FALSE(arrives([](Submit& submit) { submit.state.tokens.push_back(9); }));
+  EXPECT_FALSE(arrives([](Submit& submit) { submit.state.prompt_tokens -= 1; }));
+  EXPECT_FALSE(arrives([](Submit& submit) { submit.state.written = 1; }));
+  EXPECT_FALSE(arrives([](Submit& submit) { submit.state.written = submit.state.prompt_tokens; }));
+  EXPECT_FALSE(arrives([](Submit& submit) { submit.decode_address.clear(); }));
+  for (const int32_t tokens : {0, 1}) {
+    EXPECT_TRUE(arrives([tokens](Submit& submit) {
+      submit.decode_address.clear();
+      submit.state.max_tokens = tokens;
+    }));
+  }
+}
+
+// C223
 TEST(WorkerCodec, AFrameCutAnywhereOrWithMoreBehindItIsRefused) {
   for (const WorkerMessage& message : one_of_each()) {
     SCOPED_TRACE(name_of(message));
