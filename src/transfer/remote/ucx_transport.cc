@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "transfer/remote/codec.h"
+#include "transfer/remote/reorder_buffer.h"
 #include "transfer/remote/socket_address.h"
 
 namespace bulkhead::transfer::remote {
@@ -83,7 +84,9 @@ class UcxTransport final : public Transport {
 class UcxConnection final : public Connection {
  public:
   UcxConnection(UcxTransport& transport, ucp_ep_h endpoint)
-      : transport_(transport), endpoint_(endpoint) {}
+      : transport_(transport),
+        endpoint_(endpoint),
+        arrivals_(transport.options_.arrived_bytes_max) {}
   ~UcxConnection() override { close(); }
 
   State state() const override {
@@ -109,10 +112,8 @@ class UcxConnection final : public Connection {
   std::string reason_ = "closed here";
   std::deque<Operation> sends_;
   uint64_t sent_ = 0;
-  // By number: what is posted while a connection comes about may be overtaken by what follows.
-  std::map<uint64_t, Operation> arrivals_;
-  uint64_t next_ = 0;  // to be polled
-  size_t arrived_bytes_ = 0;
+  // What is posted while a connection comes about may be overtaken by what follows.
+  ReorderBuffer<Operation> arrivals_;
   bool flushed_ = true;  // nothing was posted since the last flush was begun
   Operation flush_;
   std::vector<Frame> spare_;
@@ -146,18 +147,15 @@ void UcxConnection::post(Frame& frame) {
 
 // In the order in which frames were posted, whatever UCX finishes first.
 bool UcxConnection::poll(Frame& frame) {
-  const auto next = arrivals_.find(next_);
-  if (next == arrivals_.end() || !next->second.is_complete()) return false;
-  Operation& front = next->second;
-  if (front.failed) {
+  Operation* front = arrivals_.front();
+  if (front == nullptr || !front->is_complete()) return false;
+  if (front->failed) {
     fail("a frame did not arrive whole");
     return false;
   }
-  arrived_bytes_ -= front.frame.size();
-  frame.swap(front.frame);
-  if (spare_.size() < 4) spare_.push_back(std::move(front.frame));
-  arrivals_.erase(next);
-  ++next_;
+  frame.swap(front->frame);
+  if (spare_.size() < 4) spare_.push_back(std::move(front->frame));
+  arrivals_.pop();
   return true;
 }
 
@@ -184,17 +182,18 @@ bool UcxConnection::drained() {
 
 // Inside ucp_worker_progress(): a frame begins to arrive, or is there.
 ucs_status_t UcxConnection::take(uint64_t number, void* data, size_t bytes, uint64_t attributes) {
-  if (bytes > kFrameBytesMax || arrived_bytes_ + bytes > transport_.options_.arrived_bytes_max) {
+  if (failed_) return UCS_OK;
+  if (bytes > kFrameBytesMax) {
     fail("the peer sends more than it may");
     return UCS_OK;
   }
-  const auto [entry, added] = arrivals_.try_emplace(number);
-  if (!added || number < next_) {
-    fail("the peer numbers its frames twice");
+  const auto [entry, fault] = arrivals_.add(number, bytes);
+  if (entry == nullptr) {
+    fail(fault == ArrivalFault::kTwice ? "the peer numbers its frames twice"
+                                       : "the peer sends more than it may");
     return UCS_OK;
   }
-  Operation& arrival = entry->second;
-  arrived_bytes_ += bytes;
+  Operation& arrival = *entry;
   if ((attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
     const auto* from = static_cast<const std::byte*>(data);
     arrival.frame.assign(from, from + bytes);
@@ -226,8 +225,7 @@ void UcxConnection::close() {
   if (endpoint_ == nullptr) return;
   if (flush_.request != nullptr) sends_.push_back(std::exchange(flush_, {}));
   transport_.connections_.erase(endpoint_);
-  for (auto& [number, arrival] : arrivals_) sends_.push_back(std::move(arrival));
-  arrivals_.clear();
+  arrivals_.clear([this](Operation arrival) { sends_.push_back(std::move(arrival)); });
   transport_.retire(std::exchange(endpoint_, nullptr), std::exchange(sends_, {}));
 }
 
