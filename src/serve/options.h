@@ -47,7 +47,7 @@ struct RoleOptions {
   std::vector<std::string> prefill_workers;  // addresses, of a gateway
   std::vector<std::string> decode_workers;
   std::string key_file;                       // the deployment's secret, one line
-  std::chrono::milliseconds heartbeat{2000};  // a peer that misses two is lost
+  std::chrono::milliseconds heartbeat{5000};  // a peer that misses two is lost
 };
 
 // How a model is loaded and run; shared by every command that runs one.

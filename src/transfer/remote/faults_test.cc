@@ -168,6 +168,26 @@ TEST(BadNetwork, AStoppedPeerFindsItsGrantsRevokedWhenItGoesOn) {
   }
 }
 
+// One step of this side took longer than silence may last, and the peer's word waits all along.
+TEST(BadNetwork, ALongStepOfOnesOwnIsNotThePeersSilence) {
+  for (const bool prefill_steps : {true, false}) {
+    HandoffRig rig;
+    ASSERT_TRUE(rig.open());
+    rig.step();
+    rig.clock.advance(base::Nanoseconds{600'000'000});  // a heartbeat is due
+    prefill_steps ? rig.decode.poll() : rig.prefill.poll();
+    rig.clock.advance(base::Nanoseconds{10'000'000'000});
+    prefill_steps ? rig.prefill.poll() : rig.decode.poll();
+    const Session& session =
+        prefill_steps ? rig.prefill.sender->session() : rig.decode.receiver->session();
+    EXPECT_TRUE(session.is_open()) << session.why_closed().text;
+    // With nothing new it is silence.
+    rig.clock.advance(base::Nanoseconds{10'000'000'000});
+    prefill_steps ? rig.prefill.poll() : rig.decode.poll();
+    EXPECT_EQ(session.why_closed().fault, Fault::kPeerLost);
+  }
+}
+
 TEST(BadNetwork, ARecordedSessionReplayedChangesNothing) {
   HandoffRig rig({.pages = 8});
   ASSERT_TRUE(rig.open());

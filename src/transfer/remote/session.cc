@@ -97,13 +97,7 @@ void Session::keep_time() {
     // What arrived before it broke still counts; poll() comes to the end of it.
     return;
   }
-  if (clock_.now() - last_heard_ > options_.silence_max) {
-    end(Fault::kPeerLost,
-        fmt::format("nothing was heard for {:.1f} s", base::to_seconds(options_.silence_max)),
-        true);
-  } else if (highest_ - highest_told_ >= std::max<uint32_t>(options_.window_frames / 4, 1)) {
-    post(Ack{});
-  }
+  if (highest_ - highest_told_ >= std::max<uint32_t>(options_.window_frames / 4, 1)) post(Ack{});
 }
 
 void Session::finish_closing() {
@@ -121,8 +115,13 @@ void Session::finish_closing() {
 std::optional<Message> Session::poll() {
   while (!is_closed()) {
     if (!connection_->poll(incoming_)) {
+      // Only now: what arrived while this side was busy has been read.
       if (connection_->state() == Connection::State::kClosed) {
         end(Fault::kPeerLost, connection_->reason(), false);
+      } else if (clock_.now() - last_heard_ > options_.silence_max) {
+        end(Fault::kPeerLost,
+            fmt::format("nothing was heard for {:.1f} s", base::to_seconds(options_.silence_max)),
+            true);
       }
       return std::nullopt;
     }
