@@ -7,25 +7,27 @@
 // the codes and from zero, then c = fma(sum, scale, c), groups ascending. Hence one row gives the
 // same bits alone and among others.
 //
-// Bound (vector paths): |error| <= k * 2^-24 * sum |a[k] w[k]| to first order; AMX adds 2^-8 * sum
-// |a[k] w[k]| for rounding the activations. Scale groups round once more each. Over FP8, |a[k]| is
-// below 2^63 (fp8_panels.h).
+// Bound, where S is the sum of |a[k] w[k]| and of the magnitude of what c starts from: |error| <=
+// k * 2^-24 * S to first order (k * 2^-24 / (1 - k * 2^-24) exactly), over FP8 one rounding more
+// for each scale group; AMX adds 2^-8 * S for rounding the activations. Over FP8, |a[k]| is below
+// 2^63 (fp8_panels.h).
 //
 // INT4 weights (vector paths): within a scale group of 32 k the sum of a[k] * q[k] is such a chain
 // from 0, and c = fma(sum, scale, c) follows, groups ascending; |error| <= (33 + k / 32) * 2^-24 *
-// sum |a[k] w[k]|. AMX multiplies BF16 of q * scale, which adds another 2^-9 * sum |a[k] w[k]|.
+// S. AMX multiplies BF16 of q * scale, which adds another 2^-8 * S.
 //
 // Activations in bytes (INT4 weights only, others keep FP32): of each 32 k of a row, scale =
 // amax / 127 and code = a * (127 / amax) rounded to nearest even. The sum of code * q is an exact
 // integer and c = fma(sum, weight scale * scale, c), groups ascending, on every path. A group whose
 // amax is below 2^-100 counts as zero, one that holds an infinity or a NaN as NaN. |error| <=
-// (3 + k / 32) * 2^-24 * sum |code q| scales, and against the activations as they were another
-// sum over groups of 0.51 * scale * sum |w[k]|.
+// (3 + k / 32) * 2^-24 * (sum |code q| scales and the magnitude of what c starts from), and against
+// the activations as they were another sum over groups of 0.51 * scale * sum |w[k]|.
 //
 // Threads: one caller at a time, the one that owns the pool.
-// Scratch: 305 KiB per worker on vector paths, and over FP8 room for the rows of two tiles (at most
-// 24 of k floats); on AMX, and for activations in bytes, worker 0 holds the rounded activations of
-// as many rows as fit (up to 256 of a product).
+// Scratch: 305 KiB per worker on vector paths, for any shape. On AMX, and for activations in bytes,
+// worker 0 holds the rounded activations of as many rows as fit (up to 256 of a product), and 16
+// rows on AMX, one in bytes, have to fit: 32 and 1.25 bytes for each k, so that the 8 MiB of a pool
+// serve k up to 262144 on AMX and 6.5 million in bytes.
 #pragma once
 
 #include <cstdint>

@@ -4,104 +4,20 @@
 
 #include <algorithm>
 
-#include "kernels/amx/gemm_tiles.h"
-#include "kernels/test_support.h"
+#include "kernels/gemm_test_support.h"
 #include "kernels/vector/drivers.h"
 
 namespace bulkhead::kernels {
 namespace {
 
+using testing::emulated_gemm;
+using testing::expect_within_bound;
+using testing::Problem;
 using testing::Random;
 using testing::same_bits;
-using testing::TestWeights;
+using testing::Start;
 
-void emulated_gemm(const GemmArgs& args, device::ThreadPool& pool) {
-  amx::gemm(kEmulatedTileOps, args, pool);
-}
-
-constexpr WeightFormat kFormats[] = {WeightFormat::kBf16, WeightFormat::kFp8};
-
-enum class Start { kZero, kBias, kResidual };
-
-// One product with room around c, so that a write beyond [rows, n] shows.
-struct Problem {
-  TestWeights weights;
-  int64_t rows;
-  int64_t a_stride;
-  int64_t c_stride;
-  Start start;
-  std::vector<float> a;
-  std::vector<float> bias;
-  std::vector<float> c_before;
-
-  Problem(Random& random, int64_t row_count, int64_t n, int64_t k, Start from,
-          WeightFormat format = WeightFormat::kBf16)
-      : weights(random, n, k, format),
-        rows(row_count),
-        a_stride(k + 3),
-        c_stride(n + 5),
-        start(from),
-        a(testing::random_floats(random, rows * a_stride)),
-        bias(testing::random_floats(random, n)),
-        c_before(testing::random_floats(random, rows * c_stride)) {}
-
-  // Rows [first, first + count) only.
-  GemmArgs args(std::vector<float>& c, int64_t first, int64_t count) const {
-    GemmArgs args;
-    args.a = a.data() + first * a_stride;
-    args.a_stride = a_stride;
-    args.rows = count;
-    args.w = weights.packed();
-    args.bias = start == Start::kBias ? bias.data() : nullptr;
-    args.c = c.data() + first * c_stride;
-    args.c_stride = c_stride;
-    args.accumulate = start == Start::kResidual;
-    return args;
-  }
-  void run(GemmFn gemm, device::ThreadPool& pool, std::vector<float>& c, int64_t first,
-           int64_t count) const {
-    gemm(args(c, first, count), pool);
-  }
-  std::vector<float> run(GemmFn gemm, device::ThreadPool& pool) const {
-    std::vector<float> c = c_before;
-    run(gemm, pool, c, 0, rows);
-    return c;
-  }
-
-  double start_value(int64_t row, int64_t column) const {
-    if (start == Start::kBias) return static_cast<double>(bias[static_cast<size_t>(column)]);
-    if (start == Start::kZero) return 0.0;
-    return static_cast<double>(c_before[static_cast<size_t>(row * c_stride + column)]);
-  }
-};
-
-// Checks every element against a double-precision sum and the stated bound, and what lies around c.
-void expect_within_bound(const Problem& p, const std::vector<float>& c, bool rounds_activations) {
-  const int64_t n = p.weights.n;
-  const int64_t k = p.weights.k;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    for (int64_t column = 0; column < n; ++column) {
-      double sum = p.start_value(row, column);
-      double magnitude = std::fabs(sum);
-      for (int64_t i = 0; i < k; ++i) {
-        const double term = static_cast<double>(p.a[static_cast<size_t>(row * p.a_stride + i)]) *
-                            p.weights.at(column, i);
-        sum += term;
-        magnitude += std::fabs(term);
-      }
-      const double roundings = static_cast<double>(k + k / 128 + 2);
-      const double bound = (roundings * 0x1p-24 + (rounds_activations ? 0x1p-8 : 0.0)) * magnitude;
-      const float got = c[static_cast<size_t>(row * p.c_stride + column)];
-      ASSERT_LE(std::fabs(static_cast<double>(got) - sum), bound)
-          << "format " << static_cast<int>(p.weights.format) << " rows " << p.rows << " n " << n
-          << " k " << k << " at " << row << "," << column;
-    }
-    for (int64_t beyond = n; beyond < p.c_stride; ++beyond) {
-      const auto at = static_cast<size_t>(row * p.c_stride + beyond);
-      ASSERT_TRUE(same_bits(c[at], p.c_before[at])) << "written beyond row " << row;
-    }
-  }
-}
+constexpr WeightFormat kFormats[] = {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kInt4};
 
 class Gemm : public testing::EveryIsa {};
 
@@ -212,12 +128,16 @@ TEST_P(Gemm, TheNumberOfThreadsDoesNotShow) {
 TEST_P(Gemm, NanAndInfinityStayInTheirRowAndColumn) {
   device::ThreadPool pool({.threads = 2});
   Random random(17);
-  Problem problem(random, 9, 33, 64, Start::kZero);
-  problem.a[static_cast<size_t>(4 * problem.a_stride + 10)] = NAN;
-  const std::vector<float> c = problem.run(kernels().gemm, pool);
-  for (int64_t row = 0; row < problem.rows; ++row) {
-    for (int64_t column = 0; column < 33; ++column) {
-      EXPECT_EQ(std::isnan(c[static_cast<size_t>(row * problem.c_stride + column)]), row == 4);
+  for (const WeightFormat format : kFormats) {
+    for (const int64_t rows : {9, 40}) {
+      Problem problem(random, rows, 33, 64, Start::kZero, format);
+      problem.a[static_cast<size_t>(4 * problem.a_stride + 10)] = NAN;
+      const std::vector<float> c = problem.run(kernels().gemm, pool);
+      for (int64_t row = 0; row < problem.rows; ++row) {
+        for (int64_t column = 0; column < 33; ++column) {
+          EXPECT_EQ(std::isnan(c[static_cast<size_t>(row * problem.c_stride + column)]), row == 4);
+        }
+      }
     }
   }
 }
@@ -278,7 +198,7 @@ TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
       continue;
     }
     for (const WeightFormat format : kFormats) {
-      for (const int64_t rows : {1, 2, 3, 4, 6, 7, 8, 12, 13, 40, 270}) {
+      for (const int64_t rows : {1, 2, 3, 4, 6, 7, 8, 12, 13, 25, 40, 270}) {
         for (const Start start : {Start::kZero, Start::kBias, Start::kResidual}) {
           const Problem problem(random, rows, 70, 531, start, format);
           std::vector<float> c = problem.c_before;
@@ -287,6 +207,23 @@ TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
               << path.name << " format " << static_cast<int>(format) << " rows " << rows;
         }
       }
+    }
+  }
+}
+
+// Rows whose copy would not fit are lifted a stretch at a time.
+TEST(GemmPaths, VeryLongRowsOverFp8NeedNoMoreScratchThanShortOnes) {
+  const KernelSet ref = *select_kernels(device::detect_cpu(), device::Isa::kRef);
+  device::ThreadPool pool({.threads = 2, .scratch_bytes = 305 << 10});
+  Random random(22);
+  for (const int64_t rows : {1, 3, 9, 17}) {
+    const Problem problem(random, rows, 17, 100'003, Start::kResidual, WeightFormat::kFp8);
+    const std::vector<float> expected = problem.run(ref.gemm, pool);
+    for (const VectorPath& path : vector_paths()) {
+      if (!path.runnable) continue;
+      std::vector<float> c = problem.c_before;
+      vector::gemm(*path.ops, problem.args(c, 0, rows), pool);
+      EXPECT_TRUE(same_bits(expected, c)) << path.name << " rows " << rows;
     }
   }
 }

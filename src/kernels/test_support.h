@@ -60,9 +60,10 @@ struct TestWeights {
   int64_t n;
   int64_t k;
   WeightFormat format;
-  std::vector<quant::Bf16> plain;  // BF16
-  std::vector<uint8_t> codes;      // FP8, scales of its groups beside
-  std::vector<float> scales;
+  std::vector<quant::Bf16> plain;        // BF16
+  std::vector<uint8_t> codes;            // FP8 and INT4, scales of their groups beside
+  std::vector<float> scales;             // FP8
+  std::vector<quant::Bf16> int4_scales;  // INT4
   device::Buffer bytes;
 
   TestWeights(Random& random, int64_t rows, int64_t columns, WeightFormat of = WeightFormat::kBf16)
@@ -78,15 +79,23 @@ struct TestWeights {
         pack_rows_fp8(codes.data(), scales.data(), 0, n, k, bytes.data());
         return;
       case WeightFormat::kInt4:
-        break;
+        fill_int4(random);
+        pack_int4();
+        return;
     }
     BH_CHECK(false, "a format that the tests know");
   }
+  // After a change of INT4 codes or scales.
+  void pack_int4() { pack_rows_int4(codes.data(), int4_scales.data(), 0, n, k, bytes.data()); }
   PackedWeights packed() const { return {bytes.data(), n, k, format}; }
   double at(int64_t row, int64_t column) const {
     const auto index = static_cast<size_t>(row * k + column);
     if (format == WeightFormat::kBf16) {
       return static_cast<double>(quant::bf16_to_float(plain[index]));
+    }
+    if (format == WeightFormat::kInt4) {
+      const auto group = static_cast<size_t>(row * ((k + 31) / 32) + column / 32);
+      return (codes[index] - 8) * static_cast<double>(quant::bf16_to_float(int4_scales[group]));
     }
     const auto group = static_cast<size_t>(row * ((k + 127) / 128) + column / 128);
     return static_cast<double>(quant::e4m3_to_float(codes[index])) *
@@ -106,6 +115,12 @@ struct TestWeights {
     for (float& scale : scales) {
       scale = (random.unit() + 1.5f) * (random.below(16) == 0 ? 0x1p-20f : 0x1p-8f);
     }
+  }
+  void fill_int4(Random& random) {
+    codes.resize(static_cast<size_t>(n * k));
+    for (uint8_t& code : codes) code = static_cast<uint8_t>(random.below(16));
+    int4_scales.resize(static_cast<size_t>(n * ((k + 31) / 32)));
+    for (quant::Bf16& scale : int4_scales) scale = quant::float_to_bf16(random.unit() * 0.2f);
   }
 };
 

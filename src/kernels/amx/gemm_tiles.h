@@ -3,7 +3,7 @@
 //
 // Threads: as gemm.h says. Numerics: activations are rounded to BF16 (relative 2^-8 at most), then
 // summed tile by tile of 32 k in the unit's order. INT4 weights are multiplied as BF16 of code
-// times scale (another 2^-9 at most), a tile being one scale group.
+// times scale (another 2^-8 at most), a tile being one scale group.
 #pragma once
 
 #include "kernels/amx/tile_ops.h"

@@ -56,9 +56,11 @@ Plan make_plan(const VectorOps& ops, const GemmArgs& args, unsigned threads, int
   plan.row_blocks = (args.rows + kBlockRows - 1) / kBlockRows;
   plan.block_rows = (args.rows + plan.row_blocks - 1) / plan.row_blocks;
   plan.expands = plan.path.expand != nullptr && plan.block_rows > plan.path.few_rows;
-  plan.packs_rows = plan.expands || (plan.block_rows > ops.tile_rows &&
+  const bool lifts = plan.path.lift != 1.0f;
+  // Rows that are lifted whole are a copy of them: it stays small however long they are.
+  plan.packs_rows = plan.expands || ((lifts || plan.block_rows > ops.tile_rows) &&
                                      plan.block_rows * args.w.k > kResidentFloats);
-  plan.lifts_rows = !plan.packs_rows && plan.path.lift != 1.0f;
+  plan.lifts_rows = lifts && !plan.packs_rows;
   const bool int4_few = plan.path.is_int4 && int4_few_rows(ops, plan.block_rows);
   if (plan.path.is_int4) plan.packs_rows = !int4_few;
   const int64_t panels = packed_panels(args.w.n);
