@@ -3,7 +3,7 @@
 //
 //     cmake --build --preset release --target bench_step
 //     build/release/bin/bench_step build/bench/mini-K [--isa avx2] [--threads 2]
-//         [--weights int4] [--kv fp8_e4m3] > step.md
+//         [--weights int4] [--activations int8] [--kv fp8_e4m3] > step.md
 //
 // Threads: the pool's. Every op of the kernel set is called through a timer; what is left is time
 // between ops (routing, gathering, norms without an op of their own). Operations and bytes are
@@ -26,6 +26,7 @@
 namespace {
 
 using namespace bulkhead;
+using kernels::Activations;
 constexpr int32_t kPageTokens = 64;
 constexpr int32_t kContext = 512;  // tokens that every decoding sequence has in the cache
 constexpr int kRounds = 5;
@@ -43,7 +44,7 @@ struct Options {
   std::string model;
   device::Isa isa = device::Isa::kRef;
   unsigned threads = 2;
-  std::optional<model::WeightRecipe> weights;  // nothing: as stored
+  model::LoadOptions load;
   kv::PageFormat cache = kv::PageFormat::kBf16;
 };
 
@@ -58,7 +59,10 @@ Options read_options(int argc, char** argv, const device::CpuFacts& cpu) {
     } else if (word == "--threads" && has_value) {
       out.threads = static_cast<unsigned>(std::strtoul(argv[++i], nullptr, 10));
     } else if (word == "--weights" && has_value) {
-      out.weights = take(model::parse_recipe(argv[++i]));
+      out.load.weights = take(model::parse_recipe(argv[++i]));
+    } else if (word == "--activations" && has_value) {
+      const bool int8 = std::string_view(argv[++i]) == model::to_string(Activations::kInt8);
+      out.load.activations = int8 ? Activations::kInt8 : Activations::kFp32;
     } else if (word == "--kv" && has_value) {
       const std::string_view name = argv[++i];
       const bool fp8 = name == kv::to_string(kv::PageFormat::kFp8E4m3);
@@ -70,7 +74,7 @@ Options read_options(int argc, char** argv, const device::CpuFacts& cpu) {
   if (out.model.empty()) {
     std::fprintf(stderr,
                  "usage: bench_step CHECKPOINT [--isa NAME] [--threads N] [--weights RECIPE] "
-                 "[--kv bf16|fp8_e4m3]\n");
+                 "[--activations fp32|int8] [--kv bf16|fp8_e4m3]\n");
     std::exit(2);
   }
   return out;
@@ -131,7 +135,7 @@ int main(int argc, char** argv) {
   const model::Checkpoint checkpoint = take(model::Checkpoint::open(options.model));
   const kernels::KernelSet set = take(kernels::select_kernels(cpu, options.isa));
   const auto decoder =
-      take(model::load_decoder(checkpoint, options.weights, bench::timed_set(set), pool,
+      take(model::load_decoder(checkpoint, options.load, bench::timed_set(set), pool,
                                {.rows_max = 512, .logits_rows_max = 64, .slices_max = 64}, {}));
   const bench::Peaks peaks = bench::measure_peaks(options.isa, pool);
   fmt::print(

@@ -36,7 +36,8 @@ struct ModelFacts {
   uint64_t parameters = 0;
   uint64_t weight_bytes = 0;  // as held in memory
   // As held in memory: a recipe's text (weight_recipe.h), or what the checkpoint's own formats
-  // amount to.
+  // amount to; and what they are multiplied by, where that is not FP32: "int4 x int8". Two decoders
+  // of one checkpoint and one kernel path compute alike where this is alike.
   std::string weight_format;
 };
 

@@ -1,6 +1,6 @@
-// What a format of cache or weights changes on a real model, by position: 512 tokens of text are
-// forced, and the distributions of the next token are compared in buckets of 64 positions. An error
-// that gathers in the cache would show as a rise; there is none to allow.
+// What a format of cache, weights or activations changes on a real model, by position: 512 tokens
+// of text are forced, and the distributions of the next token are compared in buckets of 64
+// positions. An error that gathers in the cache would show as a rise; there is none to allow.
 //
 // The model is small, and small ones bear errors worse than large ones; it comes in four bits
 // already, so that INT4 is its second rounding. The figures are a ceiling; what counts is that they
@@ -41,12 +41,12 @@ std::vector<TokenId> text_tokens() {
 // A model with its own cache, that is fed the text a bucket at a time.
 class Reader {
  public:
-  Reader(const testing::KernelPath& kernels, std::string_view recipe, kv::PageFormat cache,
-         const std::vector<TokenId>& tokens)
+  Reader(const testing::KernelPath& kernels, std::string_view recipe,
+         kernels::Activations activations, kv::PageFormat cache, const std::vector<TokenId>& tokens)
       : model_(
             testing::load_model(testing::smollm2_path(), kernels,
                                 {.rows_max = kBucket, .logits_rows_max = kBucket, .slices_max = 1},
-                                2, *parse_recipe(recipe))),
+                                2, *parse_recipe(recipe), activations)),
         cache_(model_.decoder->facts(), kBucket, static_cast<int32_t>(kBuckets), cache),
         sequence_{.tokens = tokens, .pages = testing::contiguous_pages(kTokens, kBucket, 0)} {}
 
@@ -112,6 +112,7 @@ struct Drift {
   // Of any bucket.
   double divergence_max;
   double same_first_min;
+  kernels::Activations to_activations = kernels::Activations::kFp32;
 };
 
 class FormatDrift : public ::testing::TestWithParam<Drift> {};
@@ -129,8 +130,9 @@ TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
     return path.name == "avx512" || path.name == "avx2";
   });
   if (fastest == paths.end()) GTEST_SKIP() << "the reference path would take minutes";
-  Reader from(*fastest, drift.from_recipe, kv::PageFormat::kBf16, tokens);
-  Reader to(*fastest, drift.to_recipe, drift.to_cache, tokens);
+  Reader from(*fastest, drift.from_recipe, kernels::Activations::kFp32, kv::PageFormat::kBf16,
+              tokens);
+  Reader to(*fastest, drift.to_recipe, drift.to_activations, drift.to_cache, tokens);
   std::array<Bucket, kBuckets> buckets;
   fmt::print("| {} | KL, nats | same first token |\n|---|---|---|\n", drift.name);
   for (size_t i = 0; i < kBuckets; ++i) {
@@ -148,14 +150,15 @@ TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
   EXPECT_LE(mean(kBuckets / 2), 1.25 * mean(0));
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, FormatDrift,
-                         ::testing::Values(Drift{"Fp8CacheAgainstBf16", "bf16", "bf16",
-                                                 kv::PageFormat::kFp8E4m3, 0.03, 0.75},
-                                           Drift{"Fp8WeightsAgainstBf16", "bf16", "fp8",
-                                                 kv::PageFormat::kBf16, 0.03, 0.75},
-                                           Drift{"Int4WeightsAgainstFp8", "fp8", "int4",
-                                                 kv::PageFormat::kBf16, 0.7, 0.45}),
-                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Formats, FormatDrift,
+    ::testing::Values(
+        Drift{"Fp8CacheAgainstBf16", "bf16", "bf16", kv::PageFormat::kFp8E4m3, 0.03, 0.75},
+        Drift{"Fp8WeightsAgainstBf16", "bf16", "fp8", kv::PageFormat::kBf16, 0.03, 0.75},
+        Drift{"Int4WeightsAgainstFp8", "fp8", "int4", kv::PageFormat::kBf16, 0.7, 0.45},
+        Drift{"Int8ActivationsAgainstFp32", "int4", "int4", kv::PageFormat::kBf16, 0.015, 0.85,
+              kernels::Activations::kInt8}),
+    [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace bulkhead::model

@@ -32,11 +32,17 @@ struct Formats {
   // model and in one with experts, whose router tips here and there.
   float dense;
   float experts;
+  kernels::Activations activations = kernels::Activations::kFp32;
 };
 
 constexpr Formats kFormats[] = {
-    {"bf16", kF, 0.1f, 0.15f}, {"fp8", kB, 0.15f, 0.25f}, {"fp8", kF, 0.15f, 0.25f},
-    {"int4", kB, 0.5f, 0.8f},  {"int4", kF, 0.5f, 0.8f},  {"int4,head=int4", kB, 0.5f, 0.8f},
+    {"bf16", kF, 0.1f, 0.15f},
+    {"fp8", kB, 0.15f, 0.25f},
+    {"fp8", kF, 0.15f, 0.25f},
+    {"int4", kB, 0.5f, 0.8f},
+    {"int4", kF, 0.5f, 0.8f},
+    {"int4,head=int4", kB, 0.5f, 0.8f},
+    {"int4,head=int4", kB, 0.5f, 0.8f, kernels::Activations::kInt8},
 };
 
 class GoldenFormatLogits : public ::testing::TestWithParam<std::string> {};
@@ -50,10 +56,10 @@ TEST_P(GoldenFormatLogits, StayNearTheReference) {
       // The slow paths compute what the fast ones do, by their own tests.
       const bool slow = path.tiles || path.kernels.isa == device::Isa::kRef;
       if (slow && GetParam() != "glm4_moe") continue;
-      SCOPED_TRACE(
-          fmt::format("{} {} {}", path.name, formats.recipe, kv::to_string(formats.cache)));
-      const testing::LoadedModel model =
-          testing::load_model(directory, path, kLimits, 1, *parse_recipe(formats.recipe));
+      SCOPED_TRACE(fmt::format("{} {} x {} {}", path.name, formats.recipe,
+                               to_string(formats.activations), kv::to_string(formats.cache)));
+      const testing::LoadedModel model = testing::load_model(
+          directory, path, kLimits, 1, *parse_recipe(formats.recipe), formats.activations);
       ASSERT_NE(model.decoder, nullptr);
       const auto total = static_cast<int32_t>(golden.ids.size());
       const testing::TestCache cache(model.decoder->facts(), 16, 8, formats.cache);
@@ -66,9 +72,10 @@ TEST_P(GoldenFormatLogits, StayNearTheReference) {
       for (const float distance : distances) ASSERT_TRUE(std::isfinite(distance));
       std::ranges::sort(distances);
       const float middle = distances[distances.size() / 2];
-      fmt::print("{} {}: weights {}, cache {}: {:.3f} of a row in the middle, {:.3f} at most\n",
-                 GetParam(), path.name, formats.recipe, kv::to_string(formats.cache), middle,
-                 distances.back());
+      fmt::print(
+          "{} {}: weights {} x {}, cache {}: {:.3f} of a row in the middle, {:.3f} at most\n",
+          GetParam(), path.name, formats.recipe, to_string(formats.activations),
+          kv::to_string(formats.cache), middle, distances.back());
       // With four positions to choose among, an indexer's other choices change rows at will.
       if (model.decoder->facts().cache.index_layers > 0) continue;
       const auto checkpoint = Checkpoint::open(directory);

@@ -55,8 +55,8 @@ TEST_P(LoadCost, MemoryPeaksBelowOnePointOneFiveTimesTheWeights) {
   const uint64_t before = peak_bytes();
   const auto checkpoint = Checkpoint::open(path);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-  const auto decoder =
-      load_decoder(*checkpoint, *parse_recipe(GetParam()), *kernels, pool, {.rows_max = 1}, {});
+  const auto decoder = load_decoder(*checkpoint, {.weights = *parse_recipe(GetParam())}, *kernels,
+                                    pool, {.rows_max = 1}, {});
   ASSERT_TRUE(decoder.ok()) << decoder.error().message;
   const uint64_t weights = (*decoder)->facts().weight_bytes;
   const uint64_t grown = peak_bytes() - before;

@@ -1,5 +1,7 @@
 #include "model/loader.h"
 
+#include <fmt/format.h>
+
 #include "model/formats/codes.h"
 #include "model/model_tensors.h"
 #include "model/model_weights.h"
@@ -21,6 +23,7 @@ void count_origins(const TensorMatch& match, const WeightFormats& formats, Weigh
     const ExpectedTensor& expected = tensor.expected;
     const WeightFormat format = formats.of(expected.role, expected.layer, expected.expert);
     if (format == WeightFormat::kBf16) continue;
+    if (format == WeightFormat::kInt4) facts.has_int4 = true;
     if (formats::native_format(*tensor.source) == format) {
       ++facts.carried;
     } else if (is_quantised(*tensor.source)) {
@@ -29,17 +32,32 @@ void count_origins(const TensorMatch& match, const WeightFormats& formats, Weigh
   }
 }
 
+WeightFacts facts_of(const ModelConfig& config, const TensorMatch& match,
+                     const WeightFormats& formats) {
+  WeightFacts facts;
+  facts.bytes = arena_bytes(config, match, formats);
+  facts.format = formats.text();
+  count_origins(match, formats, facts);
+  return facts;
+}
+
 }  // namespace
 
 base::Result<WeightFacts> weight_facts(const Checkpoint& checkpoint,
                                        const std::optional<WeightRecipe>& recipe) {
   BH_ASSIGN(const TensorMatch match, match_tensors(checkpoint));
-  const WeightFormats formats(match, recipe);
-  WeightFacts facts;
-  facts.bytes = arena_bytes(checkpoint.config(), match, formats);
-  facts.format = formats.text();
-  count_origins(match, formats, facts);
-  return facts;
+  return facts_of(checkpoint.config(), match, WeightFormats(match, recipe));
+}
+
+base::Status check_activations(const WeightFacts& weights, kernels::Activations activations,
+                               const std::string& prefix) {
+  if (activations == kernels::Activations::kFp32 || weights.has_int4) return {};
+  return base::invalid_argument(
+      prefix + "activations",
+      fmt::format("{0}activations {1} needs INT4 weights, and the recipe {2} has none; give "
+                  "{0}weights int4, kimi or kimi-fp8, or {0}activations {3}",
+                  prefix, to_string(activations), weights.format,
+                  to_string(kernels::Activations::kFp32)));
 }
 
 base::Result<uint64_t> weight_bytes(const Checkpoint& checkpoint,
@@ -49,14 +67,15 @@ base::Result<uint64_t> weight_bytes(const Checkpoint& checkpoint,
 }
 
 base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint,
-                                                    const std::optional<WeightRecipe>& recipe,
+                                                    const LoadOptions& options,
                                                     const kernels::KernelSet& kernels,
                                                     device::ThreadPool& pool, StepLimits limits,
                                                     const ProgressFn& progress) {
   BH_ASSIGN(const TensorMatch match, match_tensors(checkpoint));
-  const WeightFormats formats(match, recipe);
-  BH_ASSIGN(ModelWeights weights, load_weights(checkpoint, match, formats, pool, progress));
+  const WeightFormats formats(match, options.weights);
   const ModelConfig& config = checkpoint.config();
+  BH_TRY(check_activations(facts_of(config, match, formats), options.activations, ""));
+  BH_ASSIGN(ModelWeights weights, load_weights(checkpoint, match, formats, pool, progress));
   ModelFacts facts;
   facts.name = checkpoint.name();
   facts.family = config.family;
@@ -65,8 +84,9 @@ base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint
   facts.cache = cache_layout(config, kv::PageLayout{}.page_tokens, kv::PageFormat::kBf16);
   facts.parameters = match.parameters;
   facts.weight_bytes = weights.arena.size();
-  facts.weight_format = formats.text();
-  return Transformer::create(std::move(facts), config, std::move(weights), kernels, pool, limits);
+  facts.weight_format = products_text(formats.text(), options.activations);
+  return Transformer::create(std::move(facts), config, std::move(weights), kernels, pool, limits,
+                             options.activations);
 }
 
 }  // namespace bulkhead::model

@@ -43,6 +43,7 @@ struct WeightFacts {
   // ... quantised from values that were quantised before, as `type_text` says of the first one.
   uint32_t requantised = 0;
   std::string requantised_from = {};
+  bool has_int4 = false;  // a matrix of them is in INT4
 };
 
 // Without loading them.
@@ -52,9 +53,21 @@ base::Result<WeightFacts> weight_facts(const Checkpoint& checkpoint,
 base::Result<uint64_t> weight_bytes(const Checkpoint& checkpoint,
                                     const std::optional<WeightRecipe>& recipe);
 
+// What a decoder is asked to be.
+struct LoadOptions {
+  std::optional<WeightRecipe> weights = {};
+  // In bytes they need INT4 weights (kernels/gemm.h); matrices in other formats keep FP32.
+  kernels::Activations activations = kernels::Activations::kFp32;
+};
+
+// Whether such activations have weights to meet. Errors: kInvalidArgument, naming the options
+// "weights" and "activations" with what stands before them: "--prefill.".
+base::Status check_activations(const WeightFacts& weights, kernels::Activations activations,
+                               const std::string& prefix);
+
 // `kernels` is copied; `pool` must outlive the decoder, which runs its steps on it.
 base::Result<std::unique_ptr<Decoder>> load_decoder(const Checkpoint& checkpoint,
-                                                    const std::optional<WeightRecipe>& recipe,
+                                                    const LoadOptions& options,
                                                     const kernels::KernelSet& kernels,
                                                     device::ThreadPool& pool, StepLimits limits,
                                                     const ProgressFn& progress);

@@ -6,26 +6,24 @@
 
 namespace bulkhead::model {
 
-base::Result<std::unique_ptr<Decoder>> Transformer::create(ModelFacts facts, ModelConfig config,
-                                                           ModelWeights weights,
-                                                           const kernels::KernelSet& kernels,
-                                                           device::ThreadPool& pool,
-                                                           StepLimits limits) {
+base::Result<std::unique_ptr<Decoder>> Transformer::create(
+    ModelFacts facts, ModelConfig config, ModelWeights weights, const kernels::KernelSet& kernels,
+    device::ThreadPool& pool, StepLimits limits, kernels::Activations activations) {
   BH_CHECK(limits.rows_max > 0 && limits.logits_rows_max > 0 && limits.slices_max > 0,
            "step limits are positive");
   std::unique_ptr<Transformer> out(new Transformer(std::move(facts), std::move(config),
-                                                   std::move(weights), kernels, pool, limits));
+                                                   std::move(weights), {kernels, pool, activations},
+                                                   limits));
   BH_TRY(out->allocate_buffers());
   return std::unique_ptr<Decoder>(std::move(out));
 }
 
 Transformer::Transformer(ModelFacts facts, ModelConfig config, ModelWeights weights,
-                         const kernels::KernelSet& kernels, device::ThreadPool& pool,
-                         StepLimits limits)
+                         const Machine& machine, StepLimits limits)
     : facts_(std::move(facts)),
       config_(std::move(config)),
       weights_(std::move(weights)),
-      machine_{kernels, pool},
+      machine_(machine),
       limits_(limits),
       attention_(config_.is_latent() ? make_mla_attention(config_, weights_, machine_)
                                      : make_gqa_attention(config_, weights_, machine_)),
@@ -173,13 +171,12 @@ void Transformer::head(std::span<float> logits) {
                 static_cast<size_t>(hidden) * sizeof(float));
   }
   norm(buffers_.head_rows, logits_row_count_, weights_.final_norm, buffers_.head_rows);
-  machine_.kernels.gemm({.a = buffers_.head_rows,
-                         .a_stride = hidden,
-                         .rows = logits_row_count_,
-                         .w = weights_.head,
-                         .c = logits.data(),
-                         .c_stride = config_.vocabulary},
-                        machine_.pool);
+  machine_.multiply({.a = buffers_.head_rows,
+                     .a_stride = hidden,
+                     .rows = logits_row_count_,
+                     .w = weights_.head,
+                     .c = logits.data(),
+                     .c_stride = config_.vocabulary});
 }
 
 }  // namespace bulkhead::model

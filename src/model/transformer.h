@@ -25,7 +25,8 @@ class Transformer final : public Decoder {
   static base::Result<std::unique_ptr<Decoder>> create(ModelFacts facts, ModelConfig config,
                                                        ModelWeights weights,
                                                        const kernels::KernelSet& kernels,
-                                                       device::ThreadPool& pool, StepLimits limits);
+                                                       device::ThreadPool& pool, StepLimits limits,
+                                                       kernels::Activations activations);
 
   const ModelFacts& facts() const override { return facts_; }
   const StepLimits& limits() const override { return limits_; }
@@ -46,8 +47,8 @@ class Transformer final : public Decoder {
     kernels::AttentionSlice* slices = nullptr;  // [slices_max]
   };
 
-  Transformer(ModelFacts facts, ModelConfig config, ModelWeights weights,
-              const kernels::KernelSet& kernels, device::ThreadPool& pool, StepLimits limits);
+  Transformer(ModelFacts facts, ModelConfig config, ModelWeights weights, const Machine& machine,
+              StepLimits limits);
   void place_buffers(ArenaCursor& memory);
   base::Status allocate_buffers();
 

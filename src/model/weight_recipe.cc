@@ -62,6 +62,21 @@ std::string_view to_string(WeightFormat format) {
   return "unknown";
 }
 
+std::string_view to_string(kernels::Activations activations) {
+  switch (activations) {
+    case kernels::Activations::kFp32:
+      return "fp32";
+    case kernels::Activations::kInt8:
+      return "int8";
+  }
+  return "unknown";
+}
+
+std::string products_text(const std::string& weights, kernels::Activations activations) {
+  if (activations == kernels::Activations::kFp32) return weights;
+  return fmt::format("{} x {}", weights, to_string(activations));
+}
+
 const std::vector<RecipePreset>& recipe_presets() {
   constexpr WeightFormat kB = WeightFormat::kBf16;
   constexpr WeightFormat kF = WeightFormat::kFp8;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernels/gemm.h"
 #include "kernels/packed_weights.h"
 
 namespace bulkhead::model {
@@ -25,7 +26,8 @@ enum class TensorKind : uint8_t {
 inline constexpr size_t kTensorKinds = 5;
 std::string_view to_string(TensorKind kind);  // "experts", "shared", "attention", "mlp", "head"
 
-std::string_view to_string(kernels::WeightFormat format);  // "bf16", "fp8", "int4"
+std::string_view to_string(kernels::WeightFormat format);      // "bf16", "fp8", "int4"
+std::string_view to_string(kernels::Activations activations);  // "fp32", "int8"
 
 struct WeightRecipe {
   std::array<kernels::WeightFormat, kTensorKinds> formats{};  // by kind; BF16 unless set
@@ -49,5 +51,8 @@ const std::vector<RecipePreset>& recipe_presets();
 // A preset, or kinds with their formats by commas; kinds that are not named are BF16. A preset may
 // come first: "int4,attention=bf16". Errors name what was not understood and what there is.
 base::Result<WeightRecipe> parse_recipe(std::string_view text);
+
+// Weights and what they are multiplied by: "int4"; in bytes "int4 x int8".
+std::string products_text(const std::string& weights, kernels::Activations activations);
 
 }  // namespace bulkhead::model

@@ -36,5 +36,10 @@ TEST(WeightRecipe, WhatIsNotUnderstoodIsNamed) {
   }
 }
 
+TEST(WeightRecipe, WhatWeightsMeetIsSaidWhereItIsNotFp32) {
+  EXPECT_EQ(products_text("kimi", kernels::Activations::kFp32), "kimi");
+  EXPECT_EQ(products_text("kimi", kernels::Activations::kInt8), "kimi x int8");
+}
+
 }  // namespace
 }  // namespace bulkhead::model

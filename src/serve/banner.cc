@@ -54,6 +54,9 @@ std::string count(int64_t n) { return format_count(static_cast<uint64_t>(n)); }
 std::string weights_text(const PoolPlan& pool, const model::CheckpointSummary& facts) {
   std::string text =
       fmt::format("{}, {} in memory", pool.weights_text, format_bytes(pool.weight_bytes));
+  if (pool.activations != kernels::Activations::kFp32) {
+    text += fmt::format(", {} activations", model::to_string(pool.activations));
+  }
   // Where matrices of one kind have several formats, no recipe says how large a kind is.
   const auto recipe = model::parse_recipe(pool.weight_format);
   if (!recipe.ok()) return text;

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "chat/output/tool_format.h"
+#include "kernels/gemm.h"
 #include "kv/layout.h"
 #include "model/weight_recipe.h"
 
@@ -28,6 +29,7 @@ enum class Placement : uint8_t {
 // both.
 struct PoolOptions {
   std::optional<model::WeightRecipe> weights;
+  std::optional<kernels::Activations> activations;
   std::optional<kv::PageFormat> cache_format;
   uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
 };
@@ -61,6 +63,7 @@ struct ModelOptions {
   uint64_t kv_cache_bytes = 0;  // of the shared placement; 0: see plan.cc
   // Formats in memory: of the weights (nothing: as the checkpoint stores them), of the cache.
   std::optional<model::WeightRecipe> weights;
+  kernels::Activations activations = kernels::Activations::kFp32;  // what INT4 weights meet
   kv::PageFormat cache_format = kv::PageFormat::kBf16;
   Placement placement = Placement::kShared;
   PoolOptions prefill;  // of the split placement

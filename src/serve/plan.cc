@@ -45,9 +45,14 @@ const char* weights_reason(const ModelOptions& options, const PoolOptions& pool,
   return options.weights ? "--weights" : "as stored";
 }
 
-void set_weights(const std::optional<model::WeightRecipe>& recipe, const model::WeightFacts& facts,
-                 const char* reason, PoolPlan& pool) {
-  pool.weights = recipe;
+std::optional<model::WeightRecipe> recipe_of(const ModelOptions& options, const PoolOptions& pool) {
+  return pool.weights ? pool.weights : options.weights;
+}
+
+void set_weights(const ModelOptions& options, const PoolOptions& own,
+                 const model::WeightFacts& facts, const char* reason, PoolPlan& pool) {
+  pool.weights = recipe_of(options, own);
+  pool.activations = own.activations.value_or(options.activations);
   pool.weight_format = facts.format;
   pool.weight_bytes = facts.bytes;
   pool.weights_text = fmt::format("{} ({}", facts.format, reason);
@@ -168,10 +173,6 @@ base::Status choose_context(const ModelOptions& options, int32_t model_context, 
   return {};
 }
 
-std::optional<model::WeightRecipe> recipe_of(const ModelOptions& options, const PoolOptions& pool) {
-  return pool.weights ? pool.weights : options.weights;
-}
-
 base::Status no_such_pool(const char* option, const char* instead) {
   return base::invalid_argument(option, fmt::format("{} {}", option, instead));
 }
@@ -196,12 +197,16 @@ base::Status check_placement(const ModelOptions& options) {
   const struct {
     const PoolOptions& pool;
     const char* weights;
+    const char* activations;
     const char* kv;
     const char* cache;
-  } pools[] = {{options.prefill, "--prefill.weights", "--prefill.kv", kPrefillCacheOption},
-               {options.decode, "--decode.weights", "--decode.kv", kDecodeCacheOption}};
+  } pools[] = {{options.prefill, "--prefill.weights", "--prefill.activations", "--prefill.kv",
+                kPrefillCacheOption},
+               {options.decode, "--decode.weights", "--decode.activations", "--decode.kv",
+                kDecodeCacheOption}};
   for (const auto& one : pools) {
     if (one.pool.weights) return no_such_pool(one.weights, instead);
+    if (one.pool.activations) return no_such_pool(one.activations, instead);
     if (one.pool.cache_format) return no_such_pool(one.kv, instead);
     if (one.pool.kv_cache_bytes != 0) return no_such_pool(one.cache, instead);
   }
@@ -217,16 +222,19 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConf
   Plan plan;
   BH_TRY(choose_isa(options, cpu, plan));
   plan.threads = options.threads > 0 ? options.threads : cpu.logical_cpus;
-  set_weights(recipe_of(options, options.decode), weights,
+  const bool split = options.placement == Placement::kSplit;
+  set_weights(options, options.decode, weights,
               weights_reason(options, options.decode, "--decode.weights"), plan);
+  BH_TRY(model::check_activations(weights, plan.activations, split ? "--decode." : "--"));
   plan.layout = model::cache_layout(config, options.page_tokens,
                                     options.decode.cache_format.value_or(options.cache_format));
-  if (options.placement == Placement::kSplit) {
+  if (split) {
     plan.prefill = PoolPlan{};
     const model::WeightFacts& facts = prefill_weights ? *prefill_weights : weights;
-    set_weights(recipe_of(options, options.prefill), facts,
+    set_weights(options, options.prefill, facts,
                 weights_reason(options, options.prefill, "--prefill.weights"), *plan.prefill);
-    plan.weights_shared = facts.format == weights.format;
+    BH_TRY(model::check_activations(facts, plan.prefill->activations, "--prefill."));
+    plan.weights_shared = plan.products() == plan.prefill->products();
     plan.prefill->layout = plan.layout;
     plan.prefill->layout.format = options.prefill.cache_format.value_or(options.cache_format);
   }

@@ -19,10 +19,15 @@
 namespace bulkhead::serve {
 
 struct PoolPlan {
+  model::LoadOptions load_options() const { return {weights, activations}; }
+  // "kimi", or "kimi x int8".
+  std::string products() const { return model::products_text(weight_format, activations); }
+
   std::optional<model::WeightRecipe> weights;  // nothing: as stored
   std::string weight_format;                   // "kimi"
   std::string weights_text;                    // "kimi (as stored)"
   uint64_t weight_bytes = 0;                   // as packed in memory
+  kernels::Activations activations = kernels::Activations::kFp32;
   kv::PageLayout layout;
   int32_t pages = 0;
   int32_t cache_tokens = 0;  // pages * page_tokens
@@ -33,7 +38,7 @@ struct PoolPlan {
 // Its own PoolPlan is the pool that prefill and decode share, or decode's in the split placement.
 struct Plan : PoolPlan {
   std::optional<PoolPlan> prefill;  // in the split placement
-  // Of that: prefill runs on decode's weights, for both recipes are one.
+  // Of that: prefill runs on decode's weights, for recipes and activations of both are one.
   bool weights_shared = true;
   device::Isa isa = device::Isa::kRef;
   std::string isa_reason;

@@ -30,6 +30,7 @@ model::WeightFacts weights(uint64_t bytes, const char* format = "bf16") {
   model::WeightFacts facts;
   facts.bytes = bytes;
   facts.format = format;
+  facts.has_int4 = facts.format == "int4";
   return facts;
 }
 
@@ -168,6 +169,50 @@ TEST(Plan, WeightsAreThereOnceWhereBothPoolsWantTheSame) {
   EXPECT_FALSE(
       make_plan(options, smollm2(), weights(12 * kGiB), machine(), weights(12 * kGiB, "fp8")).ok())
       << "both do not fit";
+}
+
+TEST(Plan, ActivationsInBytesAreRefusedByNameWhereAPoolHasNoInt4) {
+  constexpr auto kInt8 = kernels::Activations::kInt8;
+  ModelOptions options;
+  options.activations = kInt8;
+  const auto refused = make_plan(options, smollm2(), weights(kGiB, "fp8"), machine());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "--activations");
+  EXPECT_EQ(refused.error().message,
+            "--activations int8 needs INT4 weights, and the recipe fp8 has none; give --weights "
+            "int4, kimi or kimi-fp8, or --activations fp32");
+  const auto plan = make_plan(options, smollm2(), weights(kGiB, "int4"), machine());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->activations, kInt8);
+  EXPECT_EQ(plan->products(), "int4 x int8");
+
+  options.placement = Placement::kSplit;
+  const auto hybrid = [&options] {
+    return make_plan(options, smollm2(), weights(kGiB, "int4"), machine(), weights(kGiB, "fp8"));
+  };
+  EXPECT_EQ(hybrid().error().field, "--prefill.activations") << "it has to be said of decode alone";
+  options.activations = kernels::Activations::kFp32;
+  options.decode.activations = kInt8;
+  ASSERT_TRUE(hybrid().ok());
+  EXPECT_EQ(hybrid()->activations, kInt8);
+  EXPECT_EQ(hybrid()->prefill->activations, kernels::Activations::kFp32);
+  options.placement = Placement::kShared;
+  EXPECT_EQ(make_plan(options, smollm2(), weights(kGiB, "int4"), machine()).error().field,
+            "--decode.activations")
+      << "both pools are one";
+}
+
+TEST(Plan, PoolsThatDifferInActivationsDoNotShareADecoder) {
+  ModelOptions options = split();
+  options.activations = kernels::Activations::kInt8;
+  const auto plan_of = [&options] {
+    return make_plan(options, smollm2(), weights(kGiB, "int4"), machine());
+  };
+  ASSERT_TRUE(plan_of().ok()) << plan_of().error().message;
+  EXPECT_TRUE(plan_of()->weights_shared);
+  options.prefill.activations = kernels::Activations::kFp32;
+  ASSERT_TRUE(plan_of().ok()) << plan_of().error().message;
+  EXPECT_FALSE(plan_of()->weights_shared);
 }
 
 TEST(Plan, PagesAreConvertedFromBf16Alone) {

@@ -67,7 +67,7 @@ base::Status Runtime::load_weights(const Plan& plan, const kernels::KernelSet& k
                                    const model::ProgressFn& progress) {
   const int32_t chunk = plan.prefill_chunk_tokens;
   if (plan.weights_shared) {
-    BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.weights, kernels, *threads_,
+    BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.load_options(), kernels, *threads_,
                                             step_limits(plan, chunk), progress));
     return {};
   }
@@ -81,9 +81,9 @@ base::Status Runtime::load_weights(const Plan& plan, const kernels::KernelSet& k
       if (progress) progress(at);
     };
   };
-  BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.weights, kernels, *threads_,
+  BH_ASSIGN(decoder_, model::load_decoder(checkpoint, plan.load_options(), kernels, *threads_,
                                           step_limits(plan, 0), half(0)));
-  BH_ASSIGN(prefill_decoder_, model::load_decoder(checkpoint, plan.prefill->weights, kernels,
+  BH_ASSIGN(prefill_decoder_, model::load_decoder(checkpoint, plan.prefill->load_options(), kernels,
                                                   *threads_, step_limits(plan, chunk), half(1)));
   return {};
 }

@@ -176,7 +176,7 @@ void register_facts(telemetry::Registry& registry, const Plan& plan,
 }
 
 api::PoolFacts facts_of(const PoolPlan& plan) {
-  return {.weights = plan.weight_format,
+  return {.weights = plan.products(),
           .cache_dtype = std::string(kv::to_string(plan.layout.format))};
 }
 

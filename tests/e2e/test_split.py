@@ -255,6 +255,25 @@ class Deployment(unittest.TestCase):
             self.assertEqual(code, 2, err)
             self.assertIn(name, err)
 
+    def test_activations_in_bytes_are_refused_where_no_weights_are_in_int4(self):
+        split = ("--placement", "split", "--decode.weights", "int4", "--prefill.weights", "fp8")
+        for flags, name in (
+            (("--activations", "int8"), "--activations"),
+            (("--weights", "fp8", "--activations", "int8"), "--activations"),
+            ((*split, "--activations", "int8"), "--prefill.activations"),
+            ((*split, "--prefill.activations", "int8"), "--prefill.activations"),
+            (("--weights", "int4", "--decode.activations", "int8"), "--decode.activations"),
+        ):
+            with self.subTest(flags=flags):
+                code, _, err = run("serve", find_model(), "--dry-run", *flags)
+                self.assertEqual(code, 2, err)
+                self.assertIn(name, err)
+        for flags in (("--weights", "int4", "--activations", "int8"),
+                      (*split, "--decode.activations", "int8")):
+            code, out, err = run("serve", find_model(), "--dry-run", *flags)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(out.count("int8 activations"), 1, out)
+
     def test_the_documented_example_is_explained(self):
         example = harness.ROOT / "docs" / "deployment.toml"
         model = ("--model", find_model())

@@ -1,6 +1,6 @@
-// SOLO on real models in every format of weights and cache, in one pool and in two: what a request
-// gets among others, in a pool that is too small for all of them, is what it gets alone, and a
-// prefix that was found in the cache gives what computing it gives.
+// SOLO on real models in every format of weights, activations and cache, in one pool and in two:
+// what a request gets among others, in a pool that is too small for all of them, is what it gets
+// alone, and a prefix that was found in the cache gives what computing it gives.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,6 +29,8 @@ struct Formats {
   // Of prefill in the split placement; null: the shared one.
   const char* prefill_recipe = nullptr;
   kv::PageFormat prefill_cache = kv::PageFormat::kBf16;
+  kernels::Activations activations = kernels::Activations::kFp32;
+  kernels::Activations prefill_activations = kernels::Activations::kFp32;
 };
 
 class SoloFormats : public ::testing::TestWithParam<Formats> {
@@ -38,21 +40,22 @@ class SoloFormats : public ::testing::TestWithParam<Formats> {
     const auto fast = std::ranges::find_if(
         paths, [](const auto& path) { return !path.tiles && path.name != "ref"; });
     if (fast == paths.end()) GTEST_SKIP() << "the reference path would take minutes";
-    const auto load = [&](const char* recipe) {
+    const auto load = [&](const char* recipe, kernels::Activations activations) {
       return model::testing::load_model(
           model::testing::golden_directory() / "models" / GetParam().model, *fast, kLimits, 1,
-          *model::parse_recipe(recipe));
+          *model::parse_recipe(recipe), activations);
     };
-    model_ = load(GetParam().recipe);
+    model_ = load(GetParam().recipe, GetParam().activations);
     ASSERT_NE(model_.decoder, nullptr);
     if (!is_split() || one_recipe()) return;
-    prefill_model_ = load(GetParam().prefill_recipe);
+    prefill_model_ = load(GetParam().prefill_recipe, GetParam().prefill_activations);
     ASSERT_NE(prefill_model_.decoder, nullptr);
   }
 
   static bool is_split() { return GetParam().prefill_recipe != nullptr; }
   static bool one_recipe() {
-    return std::string_view(GetParam().prefill_recipe) == GetParam().recipe;
+    return std::string_view(GetParam().prefill_recipe) == GetParam().recipe &&
+           GetParam().prefill_activations == GetParam().activations;
   }
   // Split or not, the bits are the same.
   static bool formats_agree() {
@@ -133,6 +136,7 @@ TEST_P(SoloFormats, EveryAnswerIsTheOneThatTheRequestGetsAlone) {
 
 constexpr kv::PageFormat kBf16 = kv::PageFormat::kBf16;
 constexpr kv::PageFormat kFp8 = kv::PageFormat::kFp8E4m3;
+constexpr kernels::Activations kInt8 = kernels::Activations::kInt8;
 
 INSTANTIATE_TEST_SUITE_P(
     Formats, SoloFormats,
@@ -145,12 +149,22 @@ INSTANTIATE_TEST_SUITE_P(
                       Formats{"llama", "bf16", kFp8, "bf16", kBf16},
                       Formats{"qwen3_moe", "int4", kFp8, "fp8", kBf16},
                       Formats{"glm_moe_dsa", "int4", kFp8, "fp8", kBf16},
-                      Formats{"deepseek_v3", "kimi-fp8", kFp8, "fp8", kBf16}),
+                      Formats{"deepseek_v3", "kimi-fp8", kFp8, "fp8", kBf16},
+                      Formats{"qwen3_moe", "int4", kBf16, nullptr, kBf16, kInt8},
+                      Formats{"glm_moe_dsa", "int4", kFp8, nullptr, kBf16, kInt8},
+                      Formats{"glm_moe_dsa", "int4", kFp8, "int4", kFp8, kInt8, kInt8},
+                      Formats{"qwen3_moe", "int4", kFp8, "int4", kBf16, kInt8},
+                      Formats{"deepseek_v3", "kimi-fp8", kFp8, "fp8", kBf16, kInt8}),
     [](const auto& param) {
-      std::string name = fmt::format("{}_{}_{}", param.param.model, param.param.recipe,
+      const auto products = [](const char* recipe, kernels::Activations activations) {
+        return fmt::format("{}_{}", recipe, model::to_string(activations));
+      };
+      std::string name = fmt::format("{}_{}_{}", param.param.model,
+                                     products(param.param.recipe, param.param.activations),
                                      kv::to_string(param.param.cache));
       if (param.param.prefill_recipe != nullptr) {
-        name += fmt::format("_after_{}_{}", param.param.prefill_recipe,
+        name += fmt::format("_after_{}_{}",
+                            products(param.param.prefill_recipe, param.param.prefill_activations),
                             kv::to_string(param.param.prefill_cache));
       }
       std::ranges::replace(name, '-', '_');

@@ -75,12 +75,13 @@ std::filesystem::path Workbench::model_path(const std::string& name) const {
 }
 
 base::Result<std::unique_ptr<model::Decoder>> Workbench::load(const std::string& model,
-                                                              const std::string& recipe) {
-  say(fmt::format("loading {} in {}", model, recipe));
+                                                              const std::string& recipe,
+                                                              kernels::Activations activations) {
+  say(fmt::format("loading {} in {}", model, model::products_text(recipe, activations)));
   BH_ASSIGN(const model::WeightRecipe formats, model::parse_recipe(recipe));
   BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(model_path(model)));
   return model::load_decoder(
-      checkpoint, formats, bench::timed_set(kernels_), threads_,
+      checkpoint, {formats, activations}, bench::timed_set(kernels_), threads_,
       {.rows_max = kRowsMax, .logits_rows_max = kSequencesMax, .slices_max = kSequencesMax}, {});
 }
 

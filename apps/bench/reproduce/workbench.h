@@ -55,8 +55,9 @@ class Workbench {
 
   void say(const std::string& what) { log_ << what << std::endl; }
   std::filesystem::path model_path(const std::string& name) const;
-  base::Result<std::unique_ptr<model::Decoder>> load(const std::string& model,
-                                                     const std::string& recipe);
+  base::Result<std::unique_ptr<model::Decoder>> load(
+      const std::string& model, const std::string& recipe,
+      kernels::Activations activations = kernels::Activations::kFp32);
 
  private:
   Workbench(const ReproduceOptions& options, device::CpuFacts cpu, kernels::KernelSet kernels,

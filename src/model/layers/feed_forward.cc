@@ -44,23 +44,21 @@ void FeedForward::run(int32_t layer, const Step& step, const float* normed, floa
 void FeedForward::run_gated(const float* x, int64_t rows, const MlpWeights& weights,
                             const float* bias, float* out, bool accumulate) {
   const int64_t inner = weights.down.k;
-  machine_.kernels.gemm({.a = x,
-                         .a_stride = config_.hidden,
-                         .rows = rows,
-                         .w = weights.gate_up,
-                         .bias = bias,
-                         .c = gate_up_,
-                         .c_stride = 2 * inner},
-                        machine_.pool);
+  machine_.multiply({.a = x,
+                     .a_stride = config_.hidden,
+                     .rows = rows,
+                     .w = weights.gate_up,
+                     .bias = bias,
+                     .c = gate_up_,
+                     .c_stride = 2 * inner});
   activate(rows, inner);
-  machine_.kernels.gemm({.a = gate_up_,
-                         .a_stride = 2 * inner,
-                         .rows = rows,
-                         .w = weights.down,
-                         .c = out,
-                         .c_stride = config_.hidden,
-                         .accumulate = accumulate},
-                        machine_.pool);
+  machine_.multiply({.a = gate_up_,
+                     .a_stride = 2 * inner,
+                     .rows = rows,
+                     .w = weights.down,
+                     .c = out,
+                     .c_stride = config_.hidden,
+                     .accumulate = accumulate});
 }
 
 // gate_up_ = silu(gate) * up, over the gates of `rows` rows.
@@ -148,7 +146,7 @@ void FeedForward::multiply_experts(const MoeWeights& moe, int64_t entries) {
                         .c = gate_up_ + begin * 2 * inner,
                         .c_stride = 2 * inner};
   }
-  machine_.kernels.gemm_group(products, machine_.pool);
+  machine_.multiply_group(products);
   activate(entries, inner);
   for (size_t expert = 0; expert < products.size(); ++expert) {
     const int64_t begin = begins_[expert];
@@ -159,7 +157,7 @@ void FeedForward::multiply_experts(const MoeWeights& moe, int64_t entries) {
                         .c = out_ + begin * hidden,
                         .c_stride = hidden};
   }
-  machine_.kernels.gemm_group(products, machine_.pool);
+  machine_.multiply_group(products);
 }
 
 void FeedForward::sum_experts(int64_t rows) {

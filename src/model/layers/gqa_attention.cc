@@ -28,14 +28,13 @@ class GqaAttention final : public Attention {
     if (weights.o_bias != nullptr) {
       add_bias(machine_.pool, step.rows, config_.hidden, weights.o_bias, residual);
     }
-    machine_.kernels.gemm({.a = out_,
-                           .a_stride = config_.q_width(),
-                           .rows = step.rows,
-                           .w = weights.o,
-                           .c = residual,
-                           .c_stride = config_.hidden,
-                           .accumulate = true},
-                          machine_.pool);
+    machine_.multiply({.a = out_,
+                       .a_stride = config_.q_width(),
+                       .rows = step.rows,
+                       .w = weights.o,
+                       .c = residual,
+                       .c_stride = config_.hidden,
+                       .accumulate = true});
   }
 
  private:
@@ -45,14 +44,13 @@ class GqaAttention final : public Attention {
   // q, k and v of every row, normed and rotated.
   void project(const GqaWeights& weights, const Step& step, const float* normed) {
     const int64_t width = config_.qkv_width();
-    machine_.kernels.gemm({.a = normed,
-                           .a_stride = config_.hidden,
-                           .rows = step.rows,
-                           .w = weights.qkv,
-                           .bias = weights.qkv_bias,
-                           .c = qkv_,
-                           .c_stride = width},
-                          machine_.pool);
+    machine_.multiply({.a = normed,
+                       .a_stride = config_.hidden,
+                       .rows = step.rows,
+                       .w = weights.qkv,
+                       .bias = weights.qkv_bias,
+                       .c = qkv_,
+                       .c_stride = width});
     if (weights.q_norm != nullptr) {
       normalise_heads(step, qkv_, config_.heads, weights.q_norm);
       normalise_heads(step, k(), config_.kv_heads, weights.k_norm);

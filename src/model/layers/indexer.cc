@@ -46,9 +46,8 @@ void Indexer::project(const IndexerWeights& weights, const Step& step, Rows quer
                       const float* normed) {
   const IndexerConfig& indexer = config_.indexer;
   const auto multiply = [&](Rows x, const kernels::PackedWeights& w, float* out) {
-    machine_.kernels.gemm(
-        {.a = x.x, .a_stride = x.stride, .rows = step.rows, .w = w, .c = out, .c_stride = w.n},
-        machine_.pool);
+    machine_.multiply(
+        {.a = x.x, .a_stride = x.stride, .rows = step.rows, .w = w, .c = out, .c_stride = w.n});
   };
   multiply({normed, config_.hidden}, weights.k, k_);
   kernels::layer_norm({.x = k_,

@@ -55,14 +55,13 @@ class MlaAttention final : public Attention {
     for (int64_t row = 0; row < step.rows; row += kBlockRows) {
       attend_block(weights, step, kv, row, std::min(kBlockRows, step.rows - row));
     }
-    machine_.kernels.gemm({.a = out_,
-                           .a_stride = out_width(),
-                           .rows = step.rows,
-                           .w = weights.o,
-                           .c = residual,
-                           .c_stride = config_.hidden,
-                           .accumulate = true},
-                          machine_.pool);
+    machine_.multiply({.a = out_,
+                       .a_stride = out_width(),
+                       .rows = step.rows,
+                       .w = weights.o,
+                       .c = residual,
+                       .c_stride = config_.hidden,
+                       .accumulate = true});
   }
 
  private:
@@ -97,23 +96,21 @@ class MlaAttention final : public Attention {
 
   // Every row's key for the cache, and the queries of its heads.
   void project(const MlaWeights& weights, const Step& step, const float* normed) {
-    machine_.kernels.gemm({.a = normed,
-                           .a_stride = config_.hidden,
-                           .rows = step.rows,
-                           .w = weights.down,
-                           .c = down_,
-                           .c_stride = down_width()},
-                          machine_.pool);
+    machine_.multiply({.a = normed,
+                       .a_stride = config_.hidden,
+                       .rows = step.rows,
+                       .w = weights.down,
+                       .c = down_,
+                       .c_stride = down_width()});
     if (mla_.q_rank > 0) norm(down_, step.rows, mla_.q_rank, weights.q_norm);
     norm(key(), step.rows, mla_.latent, weights.kv_norm);
     const bool straight = mla_.q_rank == 0;
-    machine_.kernels.gemm({.a = straight ? normed : down_,
-                           .a_stride = straight ? config_.hidden : down_width(),
-                           .rows = step.rows,
-                           .w = weights.q_up,
-                           .c = q_,
-                           .c_stride = q_width()},
-                          machine_.pool);
+    machine_.multiply({.a = straight ? normed : down_,
+                       .a_stride = straight ? config_.hidden : down_width(),
+                       .rows = step.rows,
+                       .w = weights.q_up,
+                       .c = q_,
+                       .c_stride = q_width()});
     rotate(step, q_ + mla_.nope, q_width(), config_.heads, mla_.head_q());
     rotate(step, key() + mla_.latent, down_width(), 1, mla_.rope);
   }
@@ -168,7 +165,7 @@ class MlaAttention final : public Attention {
   }
 
   void multiply_heads() {
-    machine_.kernels.gemm_group({products_, static_cast<size_t>(config_.heads)}, machine_.pool);
+    machine_.multiply_group({products_, static_cast<size_t>(config_.heads)});
   }
 
   // The parts of the step's slices that lie in a block, by rows of the block.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "device/thread_pool.h"
 #include "kernels/kernel_set.h"
@@ -23,6 +24,17 @@ struct Step {
 struct Machine {
   kernels::KernelSet kernels;
   device::ThreadPool& pool;
+  // Of every product with packed weights, which is what a recipe is about; the router is none.
+  kernels::Activations activations = kernels::Activations::kFp32;
+
+  void multiply(kernels::GemmArgs args) const {
+    args.activations = activations;
+    kernels.gemm(args, pool);
+  }
+  void multiply_group(std::span<kernels::GemmArgs> group) const {
+    for (kernels::GemmArgs& args : group) args.activations = activations;
+    kernels.gemm_group(group, pool);
+  }
 };
 
 }  // namespace bulkhead::model

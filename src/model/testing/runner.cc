@@ -8,17 +8,28 @@
 
 #include "base/rng.h"
 #include "kernels/amx/gemm_tiles.h"
+#include "kernels/vector/gemm_int8.h"
 
 namespace bulkhead::model::testing {
 
 namespace {
 
-void emulated_gemm(const kernels::GemmArgs& args, device::ThreadPool& pool) {
-  kernels::amx::gemm(kernels::kEmulatedTileOps, args, pool);
+// As on the real unit, activations in bytes take a vector path.
+void emulated_gemm_group(std::span<const kernels::GemmArgs> group, device::ThreadPool& pool) {
+  static const kernels::KernelSet vector =
+      *kernels::select_kernels(device::detect_cpu(), device::best_isa(device::detect_cpu()));
+  kernels::vector::for_each_kind(
+      group, [&](std::span<const kernels::GemmArgs> products, bool in_bytes) {
+        if (in_bytes) {
+          vector.gemm_group(products, pool);
+        } else {
+          kernels::amx::gemm_group(kernels::kEmulatedTileOps, products, pool);
+        }
+      });
 }
 
-void emulated_gemm_group(std::span<const kernels::GemmArgs> group, device::ThreadPool& pool) {
-  kernels::amx::gemm_group(kernels::kEmulatedTileOps, group, pool);
+void emulated_gemm(const kernels::GemmArgs& args, device::ThreadPool& pool) {
+  emulated_gemm_group({&args, 1}, pool);
 }
 
 }  // namespace
@@ -49,13 +60,15 @@ KernelPath reference_path() {
 
 LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
                        StepLimits limits, unsigned threads,
-                       const std::optional<WeightRecipe>& recipe) {
+                       const std::optional<WeightRecipe>& recipe,
+                       kernels::Activations activations) {
   LoadedModel out;
   out.pool = std::make_unique<device::ThreadPool>(device::ThreadPoolOptions{.threads = threads});
   auto checkpoint = Checkpoint::open(path);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   if (!checkpoint.ok()) return out;
-  auto decoder = load_decoder(*checkpoint, recipe, kernels.kernels, *out.pool, limits, {});
+  auto decoder =
+      load_decoder(*checkpoint, {recipe, activations}, kernels.kernels, *out.pool, limits, {});
   EXPECT_TRUE(decoder.ok()) << decoder.error().message;
   if (decoder.ok()) out.decoder = std::move(decoder).value();
   return out;

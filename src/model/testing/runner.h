@@ -40,7 +40,8 @@ struct LoadedModel {
 // hand-overs between threads are dear on a busy machine.
 LoadedModel load_model(const std::filesystem::path& path, const KernelPath& kernels,
                        StepLimits limits, unsigned threads,
-                       const std::optional<WeightRecipe>& recipe = {});
+                       const std::optional<WeightRecipe>& recipe = {},
+                       kernels::Activations activations = kernels::Activations::kFp32);
 
 // Pages whose unused slots are NaN: reading a slot that was not written shows in the logits.
 class TestCache {

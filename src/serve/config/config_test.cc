@@ -252,7 +252,7 @@ const Explanation& find(const std::vector<Explanation>& all, std::string_view na
   return none;
 }
 
-Derived derived_of(const ModelOptions& options) {
+Derived derived_of(const ModelOptions& options, const char* format = "bf16") {
   model::ModelConfig config;
   config.layers = 2;
   config.kv_heads = 1;
@@ -264,7 +264,8 @@ Derived derived_of(const ModelOptions& options) {
   Derived derived;
   model::WeightFacts weights;
   weights.bytes = uint64_t{1} << 20;
-  weights.format = "bf16";
+  weights.format = format;
+  weights.has_int4 = weights.format == "int4";
   derived.plan = *make_plan(options, config, weights, cpu);
   derived.model_name = "tiny";
   return derived;
@@ -293,6 +294,22 @@ TEST(Explain, TellsEveryOptionAndWhereItsValueComesFrom) {
   EXPECT_EQ(find(all, "decode.weights").why, "bf16 (as stored)");
   EXPECT_EQ(find(all, "prefill.kv").value, "bf16");
   EXPECT_EQ(find(all, "served_model_name").value, "tiny");
+}
+
+TEST(Explain, TellsWhichActivationsAPoolHasAndWhy) {
+  const auto settings = settings_of("placement = \"split\"\n[decode]\nactivations = \"int8\"\n");
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  const auto all = explain(*settings, derived_of(settings->options.model, "int4"));
+  EXPECT_EQ(find(all, "activations").value, "fp32");
+  EXPECT_EQ(find(all, "activations").source, "default");
+  EXPECT_EQ(find(all, "decode.activations").value, "int8");
+  EXPECT_THAT(find(all, "decode.activations").where, HasSubstr(".toml:3"));
+  EXPECT_EQ(find(all, "prefill.activations").value, "fp32");
+  EXPECT_EQ(find(all, "prefill.activations").source, "derived");
+  EXPECT_EQ(find(all, "prefill.activations").why, "as activations says");
+  const auto refused = settings_of("activations = \"int4\"\n");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("int4 is not one of fp32, int8"));
 }
 
 TEST(Explain, ItsTextIsADeploymentFileThatGivesTheSame) {

@@ -26,6 +26,10 @@ DerivedValue weights(const PoolPlan& pool) {
   return {recipe ? pool.weight_format : "auto", pool.weights_text};
 }
 
+DerivedValue activations(const PoolPlan& pool) {
+  return {std::string(model::to_string(pool.activations)), "as activations says"};
+}
+
 DerivedValue format(const PoolPlan& pool) {
   return {std::string(kv::to_string(pool.layout.format)), "as kv_cache_dtype says"};
 }
@@ -45,6 +49,8 @@ std::optional<DerivedValue> derived_value(const OptionSpec& spec, const Derived&
   if (spec.name == "weights" && !split) return weights(plan);
   if (spec.name == "prefill.weights" && split) return weights(*plan.prefill);
   if (spec.name == "decode.weights" && split) return weights(plan);
+  if (spec.name == "prefill.activations" && split) return activations(*plan.prefill);
+  if (spec.name == "decode.activations" && split) return activations(plan);
   if (spec.name == "prefill.kv" && split) return format(*plan.prefill);
   if (spec.name == "decode.kv" && split) return format(plan);
   if (spec.name == "kv_cache_memory" && !split) return cache_size(plan);

@@ -207,6 +207,14 @@ std::string presets_text() {
   return text;
 }
 
+Names<kernels::Activations> activation_formats() {
+  Names<kernels::Activations> names;
+  for (const auto format : {kernels::Activations::kFp32, kernels::Activations::kInt8}) {
+    names.emplace_back(model::to_string(format), format);
+  }
+  return names;
+}
+
 Names<kv::PageFormat> cache_formats() {
   Names<kv::PageFormat> names;
   for (const kv::PageFormat format : {kv::PageFormat::kBf16, kv::PageFormat::kFp8E4m3}) {
@@ -277,6 +285,11 @@ void add_model(std::vector<OptionSpec>& table) {
                                             "attention, mlp and head",
                                  .unset = "auto, as the checkpoint has them"},
                                 [](auto& o) -> auto& { return o.model.weights; }));
+  table.push_back(choice_option<kernels::Activations>(
+      {.flags = "--activations",
+       .meaning = "What INT4 weights are multiplied by; int8 rounds each 32 values to bytes and is "
+                  "faster"},
+      activation_formats(), [](auto& o) -> auto& { return o.model.activations; }));
   Names<kv::PageFormat> formats = cache_formats();
   formats.emplace_back("auto", kv::PageFormat::kBf16);
   table.push_back(choice_option<kv::PageFormat>(
@@ -308,6 +321,11 @@ void add_pool(std::vector<OptionSpec>& table, const std::string& pool, At at) {
                                  .meaning = fmt::format("Weight formats of the {} pool", pool),
                                  .unset = "as --weights says"},
                                 [at](auto& o) -> auto& { return at(o).weights; }));
+  table.push_back(choice_option<kernels::Activations>(
+      {.flags = prefix + "activations",
+       .meaning = fmt::format("What INT4 weights of the {} pool are multiplied by", pool),
+       .unset = "as --activations says"},
+      activation_formats(), [at](auto& o) -> auto& { return at(o).activations; }));
   table.push_back(cache_format_option({.flags = prefix + "kv",
                                        .meaning = fmt::format("Cache format of the {} pool", pool),
                                        .unset = "auto, as --kv-cache-dtype says"},
@@ -484,7 +502,7 @@ void add_operation(std::vector<OptionSpec>& table) {
 
 std::vector<OptionSpec> make_table() {
   std::vector<OptionSpec> table;
-  table.reserve(40);
+  table.reserve(48);
   add_model(table);
   add_placement(table);
   add_roles(table);

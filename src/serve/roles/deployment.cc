@@ -85,6 +85,7 @@ ModelOptions pool_options(const ServeOptions& options) {
   ModelOptions out = options.model;
   const PoolOptions& pool = options.roles.role == Role::kPrefill ? out.prefill : out.decode;
   if (pool.weights) out.weights = pool.weights;
+  if (pool.activations) out.activations = *pool.activations;
   if (pool.cache_format) out.cache_format = *pool.cache_format;
   if (pool.kv_cache_bytes != 0) out.kv_cache_bytes = pool.kv_cache_bytes;
   out.placement = Placement::kShared;
@@ -118,7 +119,7 @@ WorkerSessionOptions worker_session(const ServeOptions& options, const Identity&
   wire::WorkerHello& hello = out.identity;
   hello.role =
       options.roles.role == Role::kPrefill ? wire::WorkerRole::kPrefill : wire::WorkerRole::kDecode;
-  hello.weights = plan.weight_format;
+  hello.weights = plan.products();
   hello.kv = kv::to_string(plan.layout.format);
   hello.layout = plan.layout.id();
   hello.page_tokens = plan.layout.page_tokens;

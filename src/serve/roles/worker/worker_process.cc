@@ -118,7 +118,7 @@ base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoi
   threads.threads = plan.threads;
   parts.threads = std::make_unique<device::ThreadPool>(threads);
   BH_ASSIGN(parts.decoder,
-            model::load_decoder(checkpoint, plan.weights, machine.kernels, *parts.threads,
+            model::load_decoder(checkpoint, plan.load_options(), machine.kernels, *parts.threads,
                                 step_limits(plan, options.roles.role), progress));
   kv::PagePoolOptions pages;
   pages.pages = plan.pages;
