@@ -1,5 +1,5 @@
-"""`bulkhead bench reproduce --quick` on tiny models: every row is there and what is not about speed
-holds; models that are not there are named with what makes them.
+"""`bulkhead bench reproduce --quick` on tiny models: every row is there as soon as it is measured,
+and what is not about speed holds; models that are not there are named with what makes them.
 
     reproduce_test.py path/to/bulkhead
 """
@@ -20,9 +20,19 @@ import shapes  # noqa: E402
 BULKHEAD = pathlib.Path()
 
 
-def reproduce(*arguments):
-    return subprocess.run([BULKHEAD, "bench", "reproduce", *arguments], capture_output=True,
-                          text=True, timeout=300, check=False)
+def reproduce(*arguments, **streams):
+    streams = streams or {"capture_output": True}
+    return subprocess.run([BULKHEAD, "bench", "reproduce", *arguments], text=True, timeout=300,
+                          check=False, **streams)
+
+
+def write_tiny_models(folder):
+    for name in ("nano", "nano-L"):
+        config = presets.PRESETS[name]
+        experts = config["model_type"] not in shapes.DENSE
+        with contextlib.redirect_stdout(io.StringIO()):
+            make.write_checkpoint(config, make.Store("bf16", experts), 1,
+                                  pathlib.Path(folder) / name)
 
 
 class Reproduce(unittest.TestCase):
@@ -42,25 +52,37 @@ class Reproduce(unittest.TestCase):
 
     def test_a_quick_run_prints_every_row_and_judges_no_speed(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("nano", "nano-L"):
-                config = presets.PRESETS[name]
-                experts = config["model_type"] not in shapes.DENSE
-                with contextlib.redirect_stdout(io.StringIO()):
-                    make.write_checkpoint(config, make.Store("bf16", experts), 1,
-                                          pathlib.Path(folder) / name)
+            write_tiny_models(folder)
             run = reproduce("--quick", "--models", folder)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         rows = [line.split(" | ") for line in run.stdout.splitlines() if line.startswith("| ")][1:]
         published = [row[0] for row in rows]
         for text in ("resident tokens", "33rd request", "64 requests", "INT4 decode +55 %",
                      "INT4 decode +21 %", "INT4 decode +16 %", "INT4 prefill", "FP8 prefill",
-                     "FP8 peak", "equal concurrency", "hybrid", "with decode of INT4"):
+                     "FP8 peak", "equal concurrency", "hybrid", "with decode of INT4",
+                     "twice the prefill"):
             self.assertTrue(any(text in one for one in published), text + "\n" + run.stdout)
+        measured = [row[1] for row in rows if row[0].startswith("| INT4 decode")]
+        self.assertEqual(sum("int4 x int8 / fp8" in one for one in measured), 3, run.stdout)
+        self.assertEqual(sum("int4 / fp8" in one for one in measured), 3, run.stdout)
         for row in rows:
             judged = row[0].removeprefix("| ") in (
                 "2.0x resident tokens", "BF16 cannot admit the 33rd request",
                 "FP8 reaches 64 requests")
             self.assertTrue(row[4].startswith("holds" if judged else "reported"), row)
+
+    def test_a_row_is_printed_before_the_next_is_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_tiny_models(folder)
+            run = reproduce("--quick", "--models", folder, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        lines = run.stdout.splitlines()
+        first = {word: next(at for at, line in enumerate(lines) if line.startswith(word))
+                 for word in ("| 2.0x resident", "filling caches of nano-L", "| INT4 decode",
+                              "loading nano in int4 x int8", "| BF16 cannot admit",
+                              "deploying nano: prefill fp8, decode fp8 with a cache in fp8_e4m3")}
+        self.assertEqual(list(first.values()), sorted(first.values()), run.stdout)
 
 
 if __name__ == "__main__":

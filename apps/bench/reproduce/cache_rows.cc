@@ -147,21 +147,20 @@ class CacheRace {
 
 }  // namespace
 
-base::Result<std::vector<Row>> cache_rows(Workbench& bench) {
+base::Status cache_rows(Workbench& bench, Table& table) {
   const ReproduceModels models = models_of(bench.options());
-  std::vector<Row> rows;
   {
     BH_ASSIGN(const std::unique_ptr<model::Decoder> latent, bench.load(models.latent, "fp8"));
-    rows.push_back(tokens_row(*latent, models.latent, bench.bounds().resident_tokens));
+    table.add(tokens_row(*latent, models.latent, bench.bounds().resident_tokens));
     BH_ASSIGN(CacheRace race, CacheRace::make(bench, *latent, models.latent));
-    for (const int32_t sequences : kEqual) rows.push_back(race.equal_row(sequences));
-    rows.push_back(race.peak_row(bench.bounds().latent_peak));
+    for (const int32_t sequences : kEqual) table.add(race.equal_row(sequences));
+    table.add(race.peak_row(bench.bounds().latent_peak));
   }
   BH_ASSIGN(const std::unique_ptr<model::Decoder> grouped, bench.load(models.grouped, "fp8"));
-  rows.push_back(tokens_row(*grouped, models.grouped, bench.bounds().resident_tokens));
+  table.add(tokens_row(*grouped, models.grouped, bench.bounds().resident_tokens));
   BH_ASSIGN(CacheRace race, CacheRace::make(bench, *grouped, models.grouped));
-  rows.push_back(race.peak_row(bench.bounds().grouped_peak));
-  return rows;
+  table.add(race.peak_row(bench.bounds().grouped_peak));
+  return {};
 }
 
 }  // namespace bulkhead::apps

@@ -130,7 +130,7 @@ base::Result<Phases> run_phases(Deployment& deployment, int32_t draw) {
   return phases_of(told, kPrompt, kAnswer);
 }
 
-base::Result<std::vector<Row>> hybrid_rows(Workbench& bench, const std::string& model) {
+base::Status hybrid_rows(Workbench& bench, const std::string& model, Table& table) {
   BH_ASSIGN(const uint64_t bytes, cache_bytes(bench, model));
   const auto wish = [&](const char* prefill, const char* decode) {
     return Wish{.prefill = prefill, .decode = decode, .cache_bytes = bytes};
@@ -151,34 +151,29 @@ base::Result<std::vector<Row>> hybrid_rows(Workbench& bench, const std::string& 
     decode_ratios.push_back(mixed.decode / fast.decode);
   }
   const std::optional<double> bound = bench.speed_bound(bench.bounds().hybrid);
-  std::vector<Row> rows;
-  rows.push_back(
-      ratio_row("hybrid: prefill of FP8 ...",
-                fmt::format("{}, {} prompts of {} tokens, prefill fp8 + decode int4 over "
-                            "fp8 alone",
-                            model, kCrowd, kPrompt),
-                kernels::spread_of(prefill_ratios), bound));
-  rows.push_back(
-      ratio_row("... with decode of INT4, in one deployment",
-                fmt::format("{}, {} requests, decode, prefill fp8 + decode int4 over int4 "
-                            "alone",
-                            model, kCrowd),
-                kernels::spread_of(decode_ratios), bound));
-  return rows;
+  table.add(ratio_row("hybrid: prefill of FP8 ...",
+                      fmt::format("{}, {} prompts of {} tokens, prefill fp8 + decode int4 over "
+                                  "fp8 alone",
+                                  model, kCrowd, kPrompt),
+                      kernels::spread_of(prefill_ratios), bound));
+  table.add(ratio_row("... with decode of INT4, in one deployment",
+                      fmt::format("{}, {} requests, decode, prefill fp8 + decode int4 over int4 "
+                                  "alone",
+                                  model, kCrowd),
+                      kernels::spread_of(decode_ratios), bound));
+  return {};
 }
 
 }  // namespace
 
-base::Result<std::vector<Row>> deployment_rows(Workbench& bench) {
+base::Status deployment_rows(Workbench& bench, Table& table) {
   const ReproduceModels models = models_of(bench.options());
-  std::vector<Row> rows;
-  BH_ASSIGN(Row bf16, admission_row(bench, models.latent, PageFormat::kBf16, kRequests));
-  rows.push_back(std::move(bf16));
-  BH_ASSIGN(Row fp8, admission_row(bench, models.latent, PageFormat::kFp8E4m3, 2 * kRequests));
-  rows.push_back(std::move(fp8));
-  BH_ASSIGN(const std::vector<Row> hybrid, hybrid_rows(bench, models.weights));
-  rows.insert(rows.end(), hybrid.begin(), hybrid.end());
-  return rows;
+  BH_ASSIGN(const Row bf16, admission_row(bench, models.latent, PageFormat::kBf16, kRequests));
+  table.add(bf16);
+  BH_ASSIGN(const Row fp8,
+            admission_row(bench, models.latent, PageFormat::kFp8E4m3, 2 * kRequests));
+  table.add(fp8);
+  return hybrid_rows(bench, models.weights, table);
 }
 
 }  // namespace bulkhead::apps

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -53,19 +52,13 @@ Bounds bounds_of(device::Isa isa) {
   if (isa == device::Isa::kAmx) {
     bounds.machine = "matrix units (AMX)";
     bounds.latent_peak = 1.41;
-    bounds.int4_decode[0] = 1.55;
-    bounds.int4_decode[1] = 1.21;
-    bounds.int4_decode[2] = 1.16;
+    bounds.int4_decode = {1.55, 1.21, 1.16};
     return bounds;
   }
   bounds.machine = "vector units alone";
   bounds.grouped_peak = 1.15;
-  bounds.int4_decode[0] = 1.3;
-  bounds.int4_decode[1] = 1.0;
-  bounds.int4_decode[2] = 0.97;
-  bounds.int8_decode[0] = 1.5;
-  bounds.int8_decode[1] = 1.3;
-  bounds.int8_decode[2] = 1.3;
+  bounds.int4_decode = {1.3, 1.0, 0.97};
+  bounds.int8_decode = {1.5, 1.3, 1.3};
   // At 1 k tokens, attention over 64 heads is most of a step here, and hides the weights.
   bounds.weights_context = 256;
   return bounds;
@@ -87,18 +80,17 @@ kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>
   return kernels::spread_of(ratios);
 }
 
-void print_rows(const std::vector<Row>& rows, std::ostream& out) {
-  out << "| published | measured here | result | needed here | verdict |\n|---|---|---|---|---|\n";
-  for (const Row& row : rows) {
-    out << fmt::format("| {} | {} | {} | {} | {}{}{} |\n", row.published, row.measured, row.result,
-                       row.needed.empty() ? "-" : row.needed, text_of(row.verdict),
-                       row.note.empty() ? "" : ": ", row.note);
-  }
+void Table::print_head() {
+  out_ << "| published | measured here | result | needed here | verdict |\n|---|---|---|---|---|"
+       << std::endl;
 }
 
-bool all_hold(const std::vector<Row>& rows) {
-  return std::ranges::none_of(rows,
-                              [](const Row& row) { return row.verdict == Verdict::kFallsShort; });
+void Table::add(const Row& row) {
+  out_ << fmt::format("| {} | {} | {} | {} | {}{}{} |", row.published, row.measured, row.result,
+                      row.needed.empty() ? "-" : row.needed, text_of(row.verdict),
+                      row.note.empty() ? "" : ": ", row.note)
+       << std::endl;
+  if (row.verdict == Verdict::kFallsShort) all_hold_ = false;
 }
 
 }  // namespace bulkhead::apps

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "apps/bench/reproduce/workbench.h"
 #include "bench/steps.h"
@@ -13,6 +14,17 @@ namespace {
 constexpr std::array<int32_t, 3> kConcurrency = {1, 8, 64};
 constexpr std::array<const char*, 3> kPublished = {"+55 %", "+21 %", "+16 %"};
 constexpr int32_t kChunk = 512;  // tokens of a prompt in one forward
+
+struct PromptRatios {
+  kernels::Spread whole;
+  kernels::Spread products;  // of the time that goes into products with weights
+};
+
+double product_seconds(bench::Step& step) {
+  bench::reset_op_totals();
+  step.run();
+  return bench::op_totals()[bench::kGemm].seconds + bench::op_totals()[bench::kGroup].seconds;
+}
 
 // The same steps on two decoders, each with a cache of its own.
 class WeightRace {
@@ -31,9 +43,15 @@ class WeightRace {
     return race(bench::Step::decode(one_, a_, sequences),
                 bench::Step::decode(other_, b_, sequences));
   }
-  kernels::Spread prompt(int32_t tokens) {
-    return race(bench::Step::prompt(one_, a_, tokens, 0),
-                bench::Step::prompt(other_, b_, tokens, 0));
+  PromptRatios prompt(int32_t tokens) {
+    bench::Step one = bench::Step::prompt(one_, a_, tokens, 0);
+    bench::Step other = bench::Step::prompt(other_, b_, tokens, 0);
+    std::vector<double> one_products;
+    std::vector<double> other_products;
+    const auto times = bench::time_in_turn(
+        bench_.rounds(), {[&] { one_products.push_back(product_seconds(one)); },
+                          [&] { other_products.push_back(product_seconds(other)); }});
+    return {ratio_of(times[0], times[1]), ratio_of(one_products, other_products)};
   }
 
  private:
@@ -54,20 +72,27 @@ class WeightRace {
   bench::FilledCache b_;
 };
 
-base::Status int4_decode(Workbench& bench, model::Decoder& fp8, model::Decoder& int4,
-                         int32_t context, bool judged, std::vector<Row>& rows) {
+base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& int4,
+                         int32_t context, const DecodeBounds& bounds, Table& table) {
   const std::string model = models_of(bench.options()).weights;
   BH_ASSIGN(WeightRace race, WeightRace::make(bench, fp8, int4, context, kConcurrency.back()));
   for (size_t i = 0; i < kConcurrency.size(); ++i) {
-    const std::optional<double> bound =
-        judged ? bench.speed_bound(bench.bounds().int4_decode[i]) : std::nullopt;
-    rows.push_back(
+    table.add(
         ratio_row(fmt::format("INT4 decode {} over FP8 at {}", kPublished[i], kConcurrency[i]),
-                  fmt::format("{} at {} tokens, decode of {}, INT4 / FP8 weights", model, context,
-                              kConcurrency[i]),
-                  race.decode(kConcurrency[i]), bound));
+                  fmt::format("{} at {} tokens, decode of {}, {} / fp8 weights", model, context,
+                              kConcurrency[i], int4.facts().weight_format),
+                  race.decode(kConcurrency[i]), bench.speed_bound(bounds[i])));
   }
   return {};
+}
+
+// At the context that is judged, and at that of the run.
+base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& int4,
+                         const DecodeBounds& bounds, Table& table) {
+  const int32_t judged = bench.bounds().weights_context;
+  BH_TRY(decode_rows(bench, fp8, int4, judged, bounds, table));
+  if (judged == bench.context()) return {};
+  return decode_rows(bench, fp8, int4, bench.context(), {}, table);
 }
 
 // Operations of one chunk's products with weights, and the bytes of those.
@@ -86,58 +111,59 @@ std::string tie_text(model::Decoder& decoder, const kernels::Spread& ratio, int3
       operations / 1e9, chunk, bytes / 1e9, decoder.facts().weight_format);
 }
 
-base::Status prefill(Workbench& bench, model::Decoder& fp8, model::Decoder& int4, int32_t chunk,
-                     std::vector<Row>& rows) {
+base::Status prefill_row(Workbench& bench, model::Decoder& fp8, model::Decoder& int4, int32_t chunk,
+                         Table& table) {
   const std::string model = models_of(bench.options()).weights;
   BH_ASSIGN(WeightRace race, WeightRace::make(bench, fp8, int4, chunk, 1));
-  const kernels::Spread ratio = race.prompt(chunk);
+  const kernels::Spread ratio = race.prompt(chunk).whole;
   bench::reset_op_totals();
   BH_ASSIGN(const bench::FilledCache cache,
             bench::FilledCache::create(int4, int4.facts().cache, 1, chunk));
-  rows.push_back(ratio_row("INT4 prefill 0.85x of FP8: why prefill keeps FP8",
-                           fmt::format("{}, chunk of {} tokens, INT4 / FP8 weights", model, chunk),
-                           ratio, std::nullopt, tie_text(int4, ratio, chunk)));
+  table.add(ratio_row("INT4 prefill 0.85x of FP8: why prefill keeps FP8",
+                      fmt::format("{}, chunk of {} tokens, INT4 / FP8 weights", model, chunk),
+                      ratio, std::nullopt, tie_text(int4, ratio, chunk)));
   return {};
 }
 
-// A pool has no option for activations in bytes yet, so there is nothing to measure.
-Row int8_row(const Workbench& bench) {
-  Row row;
-  row.published = "INT4 decode with int8 activations, over FP8 at 1 / 8 / 64";
-  row.measured = fmt::format("{}, decode", models_of(bench.options()).weights);
-  row.result = "not in this build";
-  std::string bounds;
-  for (const std::optional<double>& bound : bench.bounds().int8_decode) {
-    if (bound) bounds += fmt::format("{}{:.1f}", bounds.empty() ? ">= " : " / ", *bound);
-  }
-  row.needed = bounds;
-  return row;
+// INT4 with activations in bytes, against FP8 as before.
+base::Status int8_rows(Workbench& bench, model::Decoder& fp8, int32_t chunk, Table& table) {
+  const std::string model = models_of(bench.options()).weights;
+  BH_ASSIGN(const std::unique_ptr<model::Decoder> int8,
+            bench.load(model, "int4", kernels::Activations::kInt8));
+  BH_TRY(decode_rows(bench, fp8, *int8, bench.bounds().int8_decode, table));
+  BH_ASSIGN(WeightRace race, WeightRace::make(bench, fp8, *int8, chunk, 1));
+  const PromptRatios ratios = race.prompt(chunk);
+  table.add(ratio_row(
+      "int8 activations: about twice the prefill",
+      fmt::format("{}, chunk of {} tokens, {} / fp8 weights", model, chunk,
+                  int8->facts().weight_format),
+      ratios.whole, std::nullopt,
+      fmt::format(
+          "products with weights alone {:.2f}x; attention, norms and cache stay as they are",
+          ratios.products.median)));
+  return {};
 }
 
 }  // namespace
 
-base::Result<std::vector<Row>> weight_rows(Workbench& bench) {
+base::Status weight_rows(Workbench& bench, Table& table) {
   const std::string model = models_of(bench.options()).weights;
   const int32_t chunk = std::min(kChunk, bench.context());
-  std::vector<Row> rows;
   BH_ASSIGN(const std::unique_ptr<model::Decoder> fp8, bench.load(model, "fp8"));
   {
     BH_ASSIGN(const std::unique_ptr<model::Decoder> int4, bench.load(model, "int4"));
-    const int32_t judged = bench.bounds().weights_context;
-    BH_TRY(int4_decode(bench, *fp8, *int4, judged, true, rows));
-    if (judged != bench.context()) {
-      BH_TRY(int4_decode(bench, *fp8, *int4, bench.context(), false, rows));
-    }
-    rows.push_back(int8_row(bench));
-    BH_TRY(prefill(bench, *fp8, *int4, chunk, rows));
+    BH_TRY(decode_rows(bench, *fp8, *int4, bench.bounds().int4_decode, table));
+    BH_TRY(prefill_row(bench, *fp8, *int4, chunk, table));
   }
+  BH_TRY(int8_rows(bench, *fp8, chunk, table));
   BH_ASSIGN(const std::unique_ptr<model::Decoder> bf16, bench.load(model, "bf16"));
   BH_ASSIGN(WeightRace race, WeightRace::make(bench, *bf16, *fp8, chunk, 1));
-  rows.push_back(ratio_row(
-      "FP8 prefill as fast as BF16",
-      fmt::format("{}, chunk of {} tokens, FP8 / BF16 weights", model, chunk), race.prompt(chunk),
-      chunk == kChunk ? bench.speed_bound(bench.bounds().fp8_prefill) : std::nullopt));
-  return rows;
+  table.add(
+      ratio_row("FP8 prefill as fast as BF16",
+                fmt::format("{}, chunk of {} tokens, FP8 / BF16 weights", model, chunk),
+                race.prompt(chunk).whole,
+                chunk == kChunk ? bench.speed_bound(bench.bounds().fp8_prefill) : std::nullopt));
+  return {};
 }
 
 }  // namespace bulkhead::apps

@@ -102,13 +102,12 @@ base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out,
     out << fmt::format("Bounds are of a context of {} tokens: no speed at {} is judged.\n\n",
                        ReproduceOptions{}.context, bench->context());
   }
-  std::vector<Row> rows;
+  Table table(out);
+  table.print_head();
   for (const auto& part : {cache_rows, weight_rows, deployment_rows}) {
-    BH_ASSIGN(std::vector<Row> more, part(*bench));
-    rows.insert(rows.end(), more.begin(), more.end());
+    BH_TRY(part(*bench, table));
   }
-  print_rows(rows, out);
-  return all_hold(rows);
+  return table.all_hold();
 }
 
 }  // namespace bulkhead::apps

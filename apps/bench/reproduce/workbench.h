@@ -9,7 +9,6 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "apps/bench/options.h"
 #include "apps/bench/reproduce/table.h"
@@ -73,11 +72,11 @@ class Workbench {
 };
 
 // The parts of the table.
-base::Result<std::vector<Row>> cache_rows(Workbench& bench);
-base::Result<std::vector<Row>> weight_rows(Workbench& bench);
-base::Result<std::vector<Row>> deployment_rows(Workbench& bench);
+base::Status cache_rows(Workbench& bench, Table& table);
+base::Status weight_rows(Workbench& bench, Table& table);
+base::Status deployment_rows(Workbench& bench, Table& table);
 
-// Everything; the table goes to `out`. False: a row falls short.
+// Everything; the table goes to `out`, row by row as it is measured. False: a row falls short.
 base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out, std::ostream& log);
 
 }  // namespace bulkhead::apps
