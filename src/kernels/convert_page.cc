@@ -164,6 +164,35 @@ void convert_values(const KvLayerView& from, int32_t from_page, const KvLayerVie
   }
 }
 
+// A key is one dword of each line of its panel.
+void clear_keys(const KvLayerView& kv, std::byte* keys, int32_t first) {
+  const int64_t lines = k_lines(kv.format, kv.head_dim);
+  for (int64_t panel = first / kPanelColumns; panel * kPanelColumns < kv.page_tokens; ++panel) {
+    const int64_t begin = std::max<int64_t>(first - panel * kPanelColumns, 0) * 4;
+    std::byte* at = keys + panel * k_panel_bytes(kv.format, kv.head_dim) + begin;
+    for (int64_t line = 0; line < lines; ++line, at += kLineBytes) {
+      std::memset(at, 0, static_cast<size_t>(kLineBytes - begin));
+    }
+  }
+}
+
+// A value is part of one line of each panel, and neighbours share it.
+void clear_values(const KvLayerView& kv, std::byte* values, int32_t first) {
+  const int64_t slots = kv.format == CacheFormat::kBf16 ? 2 : kFp8LineK;
+  const int64_t whole = (first + slots - 1) / slots;
+  const int64_t panel_bytes = v_panel_bytes(kv.format, kv.page_tokens);
+  for (int64_t panel = 0; panel < packed_panels(kv.head_dim); ++panel, values += panel_bytes) {
+    for (int64_t slot = first; slot < whole * slots; ++slot) {
+      for (int64_t column = 0; column < kPanelColumns; ++column) {
+        std::memset(values + code_offset(kv.format, column, slot), 0,
+                    static_cast<size_t>(value_bytes(kv.format)));
+      }
+    }
+    std::memset(values + whole * kLineBytes, 0,
+                static_cast<size_t>(panel_bytes - whole * kLineBytes));
+  }
+}
+
 }  // namespace
 
 void convert_page(const KvLayerView& from, int32_t from_page, const KvLayerView& to,
@@ -183,6 +212,20 @@ void convert_page(const KvLayerView& from, int32_t from_page, const KvLayerView&
   if (from.latent_dim > 0) return;
   for (int32_t slot = 0; slot < tokens; slot += static_cast<int32_t>(kFp8LineK)) {
     convert_values(from, from_page, to, to_page, slot);
+  }
+}
+
+void clear_slots(const KvLayerView& kv, int32_t page, int32_t first) {
+  BH_CHECK(first >= 0 && first <= kv.page_tokens, "a slot of the page");
+  for (int32_t head = 0; head < kv.kv_heads; ++head) {
+    clear_keys(kv, k_base(kv, page, head), first);
+    if (kv.latent_dim == 0) clear_values(kv, v_base(kv, page, head), first);
+  }
+  if (kv.format == CacheFormat::kBf16) return;
+  const int32_t components = kv.one_component() ? 1 : 2;
+  for (int32_t component = 0; component < components; ++component) {
+    std::memset(scale_codes(kv, page, component) + first, 0,
+                static_cast<size_t>(kv.page_tokens - first));
   }
 }
 

@@ -206,5 +206,37 @@ TEST(Fp8Cache, AConvertedPageIsWhatWritingItsValuesGives) {
   }
 }
 
+// A page may have had another tenant.
+TEST(Fp8Cache, OfClearedSlotsNothingIsLeftAndTheOthersStay) {
+  for (const CacheFormat format : {CacheFormat::kBf16, CacheFormat::kFp8E4m3}) {
+    for (const Shape& shape : kShapes) {
+      for (const int32_t first : {0, 1, 6, 16, 19, 31, 32}) {
+        Random random(5);
+        Tokens tokens(random, shape, 32);
+        Written full(random, tokens, format, 32);
+        tokens.count = std::max(first, 1);
+        Written part(random, tokens, format, 32);
+        const auto page_of = [first](Written& written) {
+          clear_slots(written.cache.view, written.pages[0], first);
+          return std::span(written.page(0), written.cache.view.page_stride);
+        };
+        const auto one = page_of(full);
+        const auto other = page_of(part);
+        ASSERT_TRUE(std::equal(one.begin(), one.end(), other.begin(), other.end()))
+            << shape.kv_heads << "x" << shape.head_dim << " from slot " << first;
+        const size_t powers = (shape.latent_dim == shape.head_dim ? 1 : 2) * size_t{32};
+        const size_t end =
+            full.cache.view.scale_offset + (format == CacheFormat::kBf16 ? 0 : powers);
+        const auto zeros =
+            static_cast<size_t>(std::count(one.begin() + 64, one.begin() + end, std::byte{0}));
+        ASSERT_GE(zeros * 32, (end - 64) * static_cast<size_t>(32 - first));
+        if (first == 0) {
+          ASSERT_EQ(zeros, end - 64);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bulkhead::kernels

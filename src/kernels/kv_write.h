@@ -1,8 +1,8 @@
-// The writers of pages, one form for every path: rounding and scattering new tokens, and turning
-// BF16 pages into FP8 pages.
+// The writers of pages, one form for every path: rounding and scattering new tokens, turning BF16
+// pages into FP8 pages, and clearing slots.
 //
-// Threads: kv_write: one caller at a time, the one that owns the pool. convert_page: any thread, on
-// pages that nobody else writes.
+// Threads: kv_write: one caller at a time, the one that owns the pool. convert_page, clear_slots:
+// any thread, on pages that nobody else writes.
 #pragma once
 
 #include "kernels/attention.h"
@@ -17,5 +17,9 @@ void kv_write(const KvWriteArgs& args, device::ThreadPool& pool);
 // of them are written too; they hold nothing.
 void convert_page(const KvLayerView& from, int32_t from_page, const KvLayerView& to,
                   int32_t to_page, int32_t tokens);
+
+// Zeroes the slots of one layer of page `page` from slot `first` on, in either format: of what was
+// there before nothing is left.
+void clear_slots(const KvLayerView& kv, int32_t page, int32_t first);
 
 }  // namespace bulkhead::kernels

@@ -243,11 +243,11 @@ StepOutcome Router::run_pools() {
   const wire::StepReport decoded = deps_.decode.step(*this);
   now_ = deps_.clock.now();
   const nanoseconds middle = now_;
-  decode_steps_.record(decoded.outcome, middle - start);
+  decode_steps_.record(decoded, middle - start);
   log_.decoded(decoded, scene(decode_pages(), limits_.cache_tokens));
   const wire::StepReport prefilled = deps_.prefill.step(*this);
   now_ = deps_.clock.now();
-  prefill_steps_.record(prefilled.outcome, now_ - middle);
+  prefill_steps_.record(prefilled, now_ - middle);
   const int32_t own_tokens = limits_.prefill_cache_tokens;
   log_.prefilled(prefilled,
                  scene(deps_.prefill.pages(), own_tokens > 0 ? own_tokens : limits_.cache_tokens));

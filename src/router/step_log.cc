@@ -19,7 +19,7 @@ void StepLog::admitted(const wire::Admission& admission) {
 
 bool StepLog::add(Interval& interval, const wire::StepReport& report,
                   std::chrono::nanoseconds now) {
-  if (report.outcome == wire::StepOutcome::kIdle) return false;
+  if (report.outcome == wire::StepOutcome::kIdle || report.sequences == 0) return false;
   if (interval.steps == 0) interval.since = now;
   ++interval.steps;
   interval.tokens += report.tokens;

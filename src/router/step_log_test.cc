@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include "router/step_metrics.h"
+
 namespace bulkhead::router {
 namespace {
 
@@ -43,6 +45,30 @@ TEST(StepLog, SumsUpAboutASecondOfPrefill) {
   bench.log.prefilled({StepOutcome::kCommitted, 1, 7}, bench.at(milliseconds(3001)));
   bench.log.prefilled({StepOutcome::kCommitted, 1, 3}, bench.at(milliseconds(4002)));
   EXPECT_TRUE(bench.wrote("#new-seq: 0, #new-token: 10, #cached-token: 0")) << bench.out.str();
+}
+
+TEST(StepLog, RoundsInWhichNothingRanAreNotSteps) {
+  Bench bench;
+  for (int second = 1; second < 5; ++second) {
+    bench.log.decoded({StepOutcome::kCommitted, 0, 0}, bench.at(milliseconds(1000 * second)));
+    bench.log.prefilled({StepOutcome::kCommitted, 0, 0}, bench.at(milliseconds(1000 * second)));
+  }
+  EXPECT_EQ(bench.out.str(), "");
+}
+
+// A pool that waits for pages on their way asks to be called again.
+TEST(StepMetrics, CountStepsInWhichASequenceRan) {
+  telemetry::Registry registry;
+  StepMetrics metrics(registry, "decode");
+  metrics.record({StepOutcome::kIdle, 0, 0}, milliseconds(1));
+  metrics.record({StepOutcome::kCommitted, 0, 0}, milliseconds(1));
+  metrics.record({StepOutcome::kFailed, 0, 0}, milliseconds(1));
+  metrics.record({StepOutcome::kCommitted, 3, 3}, milliseconds(1));
+  const std::string text = registry.expose();
+  EXPECT_NE(text.find("bulkhead_step_seconds_count{pool=\"decode\"} 1\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("bulkhead_steps_failed_total{pool=\"decode\"} 1\n"), std::string::npos)
+      << text;
 }
 
 TEST(StepLog, TellsTheGenerationRate) {

@@ -16,10 +16,10 @@ SchedulerMetrics::SchedulerMetrics(telemetry::Registry& registry)
           "bulkhead_scheduler_seconds", "Time of a round spent between the pools' steps",
           {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2})) {}
 
-void StepMetrics::record(wire::StepOutcome outcome, std::chrono::nanoseconds time) {
-  if (outcome == wire::StepOutcome::kIdle) return;
-  seconds_.observe(std::chrono::duration<double>(time).count());
-  if (outcome == wire::StepOutcome::kFailed) failed_.add();
+void StepMetrics::record(const wire::StepReport& report, std::chrono::nanoseconds time) {
+  if (report.outcome == wire::StepOutcome::kIdle) return;
+  if (report.outcome == wire::StepOutcome::kFailed) failed_.add();
+  if (report.sequences > 0) seconds_.observe(std::chrono::duration<double>(time).count());
 }
 
 }  // namespace bulkhead::router

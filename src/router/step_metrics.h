@@ -14,8 +14,8 @@ namespace bulkhead::router {
 class StepMetrics {
  public:
   StepMetrics(telemetry::Registry& registry, const char* pool);
-  // Idle rounds are not steps.
-  void record(wire::StepOutcome outcome, std::chrono::nanoseconds time);
+  // Rounds in which no sequence ran are not steps, whatever else there was to wait for.
+  void record(const wire::StepReport& report, std::chrono::nanoseconds time);
 
  private:
   telemetry::Histogram& seconds_;

@@ -13,8 +13,8 @@ namespace bulkhead::transfer {
 
 namespace {
 
-// Slots behind the written ones are copied along: nobody reads them, and a page in one piece is
-// faster than its parts.
+// Slots behind the written ones are copied along: nobody reads them in this process, and a page in
+// one piece is faster than its parts.
 void copy_page(const kv::CacheView& from, const kv::CacheView& to, const PageMove& move) {
   const size_t bytes = from.layout.page_bytes();
   std::memcpy(to.arena + static_cast<size_t>(move.to) * bytes,
@@ -40,6 +40,25 @@ base::Result<ConvertPage> page_conversion(const kv::PageLayout& from, const kv::
   other.format = to.format;
   if (other == to && from.format == kv::PageFormat::kBf16) return ConvertPage(quantise_page);
   return base::unsupported(fmt::format("pages of {} are not converted to {}", from.id(), to.id()));
+}
+
+base::Result<PageToBytes> page_to_bytes(const kv::PageLayout& from, const kv::PageLayout& to) {
+  BH_ASSIGN(ConvertPage convert, page_conversion(from, to));
+  return PageToBytes([convert = std::move(convert), from, to](std::span<const std::byte> page,
+                                                              int32_t tokens,
+                                                              std::span<std::byte> out) {
+    // A page alone is an arena of one, and the source is only read.
+    const kv::CacheView source{const_cast<std::byte*>(page.data()), from, 1};
+    const kv::CacheView target{out.data(), to, 1};
+    std::fill(out.begin(), out.end(), std::byte{0});  // a format may have bytes of no slot
+    convert(source, target, {0, 0, tokens});
+    for (int32_t layer = 0; layer < to.layers; ++layer) {
+      kernels::clear_slots(target.layer(layer), 0, tokens);
+    }
+    for (int32_t layer = 0; layer < to.index_layers; ++layer) {
+      kernels::clear_slots(target.index_layer(layer), 0, tokens);
+    }
+  });
 }
 
 ConvertingLink::ConvertingLink(const ConvertingLinkOptions& options, ConvertingLinkDeps deps)

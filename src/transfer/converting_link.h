@@ -33,6 +33,12 @@ using ConvertPage =
 // Between pools of these layouts. kUnsupported: nobody converts between their formats.
 base::Result<ConvertPage> page_conversion(const kv::PageLayout& from, const kv::PageLayout& to);
 
+// One page alone, as it goes to another process: `tokens` slots of it, and zeros for the others,
+// whatever the last tenant of the page left there.
+using PageToBytes =
+    std::function<void(std::span<const std::byte> page, int32_t tokens, std::span<std::byte> out)>;
+base::Result<PageToBytes> page_to_bytes(const kv::PageLayout& from, const kv::PageLayout& to);
+
 struct ConvertingLinkOptions {
   size_t capacity = 64;  // requests admitted at once
   int32_t pages_per_step = 16;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/kv_write.h"
+
 namespace bulkhead::transfer {
 namespace {
 
@@ -89,6 +91,32 @@ TEST(ConvertingLink, BytesArriveInThePagesThatWerePromised) {
   bench.link.unreserve(6);
   received.reset();
   bench.expect_idle();
+}
+
+// What the last tenant of a page left behind the written slots stays in its process.
+TEST(PageToBytes, SlotsThatWereNotWrittenAreZeros) {
+  kv::PageLayout from;
+  from.page_tokens = 32;
+  from.layers = from.kv_heads = 2;
+  from.head_dim = 24;
+  kv::PageLayout fp8 = from;
+  fp8.format = kv::PageFormat::kFp8E4m3;
+  for (const kv::PageLayout& to : {from, fp8}) {
+    const PageToBytes convert = *page_to_bytes(from, to);
+    for (const int32_t tokens : {1, 7, 16, 21, 32}) {
+      std::vector<std::byte> page(from.page_bytes(), std::byte{0x3f});
+      std::vector<std::byte> sent(to.page_bytes(), std::byte{0xee});
+      convert(page, tokens, sent);
+      for (int32_t layer = 0; layer < from.layers; ++layer) {
+        kernels::clear_slots(kv::CacheView{page.data(), from, 1}.layer(layer), 0, tokens);
+      }
+      std::vector<std::byte> clean(to.page_bytes(), std::byte{0x11});
+      convert(page, tokens, clean);
+      EXPECT_EQ(sent, clean) << to.id() << " " << tokens;
+      const auto zeros = std::count(sent.begin(), sent.end(), std::byte{0});
+      EXPECT_GE(zeros * 32, static_cast<int64_t>(sent.size()) * (32 - tokens)) << tokens;
+    }
+  }
 }
 
 TEST(ConvertingLink, WhatDoesNotFitNowIsNotPromised) {
