@@ -4,6 +4,8 @@
 
 #include "base/units.h"
 #include "serve/capacity/capacity.h"
+#include "serve/port_file.h"
+#include "transfer/remote/socket_address.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -75,10 +77,31 @@ std::string per_token_text(const PoolPlan& pool) {
   return fmt::format("{} = {}", format_bytes(pool.layout.token_bytes()), token_text(pool.layout));
 }
 
-std::string pools_text(const Plan& plan) {
+std::string_view pool_of(Role role) {
+  switch (role) {
+    case Role::kPrefill:
+      return "of prefill alone; pages go to decode workers";
+    case Role::kDecode:
+      return "of decode alone; pages come from prefill workers";
+    default:
+      return "prefill and decode share one copy of the weights and one page pool";
+  }
+}
+
+std::string concurrency_text(const Plan& plan, Role role) {
+  const std::string cache =
+      fmt::format("the cache holds {:.1f} of full context", plan.full_context_requests);
+  if (role == Role::kPrefill || role == Role::kDecode) {
+    return fmt::format("{} requests at once; {}", plan.running_max, cache);
+  }
+  return fmt::format("{} requests decode at once, {} may wait; {}", plan.running_max,
+                     plan.queued_max, cache);
+}
+
+std::string pools_text(const Plan& plan, Role role) {
   if (!plan.prefill) {
-    return line("pools", "prefill and decode share one copy of the weights and one page pool") +
-           line("cache", cache_text(plan)) + line("per token", per_token_text(plan));
+    return line("pools", std::string(pool_of(role))) + line("cache", cache_text(plan)) +
+           line("per token", per_token_text(plan));
   }
   const bool same_pages = plan.layout == plan.prefill->layout;
   std::string out = line(
@@ -96,7 +119,7 @@ std::string pools_text(const Plan& plan) {
 }  // namespace
 
 std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
-                      const device::CpuFacts& cpu, const std::string& kernels) {
+                      const device::CpuFacts& cpu, const std::string& kernels, Role role) {
   const model::CheckpointSummary facts = checkpoint.describe();
   std::string types;
   for (const auto& share : facts.types) types += (types.empty() ? "" : "+") + share.type;
@@ -113,13 +136,10 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
   out += line("processor", fmt::format("{}, {} threads", cpu.model_name, plan.threads));
   out += line("kernels",
               fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason, kernels));
-  out += pools_text(plan);
+  out += pools_text(plan, role);
   out += line("context",
               fmt::format("{} tokens ({})", count(plan.context_tokens), plan.context_reason));
-  out += line("concurrency",
-              fmt::format("{} requests decode at once, {} may wait; the cache holds {:.1f} of full "
-                          "context",
-                          plan.running_max, plan.queued_max, plan.full_context_requests));
+  out += line("concurrency", concurrency_text(plan, role));
   return out;
 }
 
@@ -132,11 +152,14 @@ std::string formats_text(const chat::FormatChoice& formats) {
 }
 
 std::string worker_text(Role role, const std::string& address, const std::string& transport) {
-  const bool decode = role == Role::kDecode;
-  return line("role", fmt::format("{} worker over {}", decode ? "decode" : "prefill", transport)) +
-         line("listen", address) +
-         fmt::format("Ready for a gateway: give it --{}-workers {}\n",
-                     decode ? "decode" : "prefill", address);
+  const std::string name = role == Role::kDecode ? "decode" : "prefill";
+  const auto numbers = transfer::remote::numeric_address(address);
+  const bool anywhere = numbers.ok() && transfer::remote::is_wildcard(*numbers);
+  const std::string reached =
+      anywhere ? fmt::format("ADDRESS:{}, with an address of this host", port_of(address))
+               : address;
+  return line("role", fmt::format("{} worker over {}", name, transport)) + line("listen", address) +
+         fmt::format("Ready for a gateway: give it --{}-workers {}\n", name, reached);
 }
 
 std::string gateway_text(const RoleOptions& roles) {

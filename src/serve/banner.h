@@ -14,7 +14,8 @@ namespace bulkhead::serve {
 
 // Everything that is known before the weights are loaded.
 std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
-                      const device::CpuFacts& cpu, const std::string& kernels);
+                      const device::CpuFacts& cpu, const std::string& kernels,
+                      Role role = Role::kAll);
 
 // What is known once tokenizer and chat template are loaded.
 std::string formats_text(const chat::FormatChoice& formats);

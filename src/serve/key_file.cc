@@ -35,51 +35,53 @@ base::Status check_key(std::string_view key, const std::string& flag, const std:
   return {};
 }
 
-base::Error cannot_read(const std::string& path) {
-  return base::Error{base::ErrorCode::kIo, fmt::format("--api-key-file: cannot read {}", path),
-                     "--api-key-file"};
+base::Error cannot_read(const std::string& path, const std::string& flag) {
+  return base::Error{base::ErrorCode::kIo, fmt::format("{}: cannot read {}", flag, path), flag};
 }
 
-base::Result<std::string> read_text(const std::string& path) {
+base::Result<std::string> read_text(const std::string& path, const std::string& flag) {
   std::error_code ec;
-  if (std::filesystem::is_directory(path, ec)) return cannot_read(path);
+  if (std::filesystem::is_directory(path, ec)) return cannot_read(path, flag);
   std::ifstream file(path, std::ios::binary);
   std::string text(kFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file && !file.eof()) return cannot_read(path);
+  if (!file && !file.eof()) return cannot_read(path, flag);
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kFileBytesMax) {
-    return base::invalid_argument("--api-key-file",
-                                  fmt::format("{} is larger than {} bytes", path, kFileBytesMax));
+    return base::invalid_argument(
+        flag, fmt::format("{}: {} is larger than {} bytes", flag, path, kFileBytesMax));
   }
   return text;
 }
 
 }  // namespace
 
-base::Result<KeyFile> read_key_file(const std::string& path) {
-  BH_ASSIGN(const std::string text, read_text(path));
+base::Result<KeyFile> read_key_file(const std::string& path, const std::string& flag) {
+  BH_ASSIGN(const std::string text, read_text(path, flag));
   KeyFile file;
   std::error_code ec;
   const auto mode = std::filesystem::status(path, ec).permissions();
-  file.open_to_others =
-      !ec && (mode & std::filesystem::perms::others_read) != std::filesystem::perms::none;
+  const auto may = [&](std::filesystem::perms who) {
+    return !ec && (mode & who) != std::filesystem::perms::none;
+  };
+  file.open_to_others = may(std::filesystem::perms::others_read);
+  file.open_to_group = may(std::filesystem::perms::group_read);
   std::string_view rest = text;
   for (size_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     const std::string_view line = trimmed(rest.substr(0, end));
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
     if (line.empty() || line.front() == '#') continue;
-    BH_TRY(check_key(line, "--api-key-file", fmt::format("the key in {}:{}", path, number)));
+    BH_TRY(check_key(line, flag, fmt::format("{}: the key in {}:{}", flag, path, number)));
     file.keys.emplace_back(line);
     if (file.keys.size() > kKeysMax) {
-      return base::invalid_argument("--api-key-file",
-                                    fmt::format("{} holds more than {} keys", path, kKeysMax));
+      return base::invalid_argument(
+          flag, fmt::format("{}: {} holds more than {} keys", flag, path, kKeysMax));
     }
   }
   if (file.keys.empty()) {
-    return base::invalid_argument("--api-key-file",
-                                  fmt::format("{} holds no key; one a line is expected", path));
+    return base::invalid_argument(
+        flag, fmt::format("{}: {} holds no key; one a line is expected", flag, path));
   }
   return file;
 }
@@ -91,7 +93,7 @@ base::Result<Keys> collect_keys(const ServeOptions& options) {
     keys.api.push_back(key);
   }
   if (!options.api_key_file.empty()) {
-    BH_ASSIGN(KeyFile file, read_key_file(options.api_key_file));
+    BH_ASSIGN(KeyFile file, read_key_file(options.api_key_file, "--api-key-file"));
     keys.file_open_to_others = file.open_to_others;
     keys.api.insert(keys.api.end(), file.keys.begin(), file.keys.end());
   }

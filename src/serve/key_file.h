@@ -19,11 +19,12 @@ inline constexpr size_t kKeysMax = 4096;
 struct KeyFile {
   std::vector<std::string> keys;  // at least one
   bool open_to_others = false;    // every user of the machine may read it
+  bool open_to_group = false;
 };
 
 // One key a line; empty lines and lines that begin with # do not count, nor does white space around
-// a key.
-base::Result<KeyFile> read_key_file(const std::string& path);
+// a key. Errors name `flag`, the option that named the file.
+base::Result<KeyFile> read_key_file(const std::string& path, const std::string& flag);
 
 struct Keys {
   std::vector<std::string> api;  // of the command line and of the file; empty: none

@@ -8,6 +8,10 @@
 namespace bulkhead::serve {
 namespace {
 
+base::Result<KeyFile> read_keys(const std::string& path) {
+  return read_key_file(path, "--some-key-file");
+}
+
 class KeyFileTest : public ::testing::Test {
  protected:
   ~KeyFileTest() override { std::filesystem::remove(path_); }
@@ -22,46 +26,52 @@ class KeyFileTest : public ::testing::Test {
 };
 
 TEST_F(KeyFileTest, HoldsOneKeyALineBesideCommentsAndEmptyLines) {
-  const auto file =
-      read_key_file(write("# ours\nfirst\n\n  second\t\r\n#third\nfourth#not-a-comment"));
+  const auto file = read_keys(write("# ours\nfirst\n\n  second\t\r\n#third\nfourth#not-a-comment"));
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->keys, (std::vector<std::string>{"first", "second", "fourth#not-a-comment"}));
 }
 
 TEST_F(KeyFileTest, WhatNoHeaderCanCarryIsRefusedByItsPlaceAlone) {
   for (const std::string bad : {"two words", "caf\xC3\xA9", "nul\0byte", "bell\a"}) {
-    const auto file = read_key_file(write("good\n" + bad + "\n"));
+    const auto file = read_keys(write("good\n" + bad + "\n"));
     if (bad == "nul") continue;  // a C string ends there
     ASSERT_FALSE(file.ok()) << bad;
     EXPECT_NE(file.error().message.find(":2"), std::string::npos) << file.error().message;
     EXPECT_EQ(file.error().message.find(bad), std::string::npos);
   }
-  EXPECT_FALSE(read_key_file(write(std::string(kKeyBytesMax + 1, 'x'))).ok());
-  EXPECT_TRUE(read_key_file(write(std::string(kKeyBytesMax, 'x'))).ok());
+  EXPECT_FALSE(read_keys(write(std::string(kKeyBytesMax + 1, 'x'))).ok());
+  EXPECT_TRUE(read_keys(write(std::string(kKeyBytesMax, 'x'))).ok());
 }
 
 TEST_F(KeyFileTest, AFileWithoutAnyKeyIsAnErrorBecauseItWouldOpenTheServer) {
   for (const char* text : {"", "\n\n", "# nothing\n", "   \n"}) {
-    EXPECT_FALSE(read_key_file(write(text)).ok());
+    EXPECT_FALSE(read_keys(write(text)).ok());
   }
-  EXPECT_FALSE(read_key_file(path_ + "-missing").ok());
-  EXPECT_FALSE(read_key_file(::testing::TempDir()).ok());
+  const auto missing = read_keys(path_ + "-missing");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().field, "--some-key-file");
+  EXPECT_NE(missing.error().message.find("--some-key-file"), std::string::npos);
+  EXPECT_FALSE(read_keys(::testing::TempDir()).ok());
 }
 
 TEST_F(KeyFileTest, TheNumberOfKeysIsBounded) {
   std::string text;
   for (size_t i = 0; i < kKeysMax; ++i) text += "key" + std::to_string(i) + "\n";
-  EXPECT_TRUE(read_key_file(write(text)).ok());
-  EXPECT_FALSE(read_key_file(write(text + "one-more\n")).ok());
+  EXPECT_TRUE(read_keys(write(text)).ok());
+  EXPECT_FALSE(read_keys(write(text + "one-more\n")).ok());
 }
 
 TEST_F(KeyFileTest, AFileThatEveryUserCanReadIsTold) {
   using std::filesystem::perms;
   write("key\n");
   std::filesystem::permissions(path_, perms::owner_read | perms::owner_write);
-  EXPECT_FALSE(read_key_file(path_)->open_to_others);
+  EXPECT_FALSE(read_keys(path_)->open_to_others);
+  EXPECT_FALSE(read_keys(path_)->open_to_group);
+  std::filesystem::permissions(path_, perms::group_read, std::filesystem::perm_options::add);
+  EXPECT_FALSE(read_keys(path_)->open_to_others);
+  EXPECT_TRUE(read_keys(path_)->open_to_group);
   std::filesystem::permissions(path_, perms::others_read, std::filesystem::perm_options::add);
-  EXPECT_TRUE(read_key_file(path_)->open_to_others);
+  EXPECT_TRUE(read_keys(path_)->open_to_others);
 }
 
 TEST_F(KeyFileTest, KeysOfBothPlacesCountAndTheAdminKeyIsNobodyElses) {

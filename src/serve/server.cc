@@ -227,6 +227,21 @@ base::Result<TextSide> prepare_text(const ServeOptions& options,
   return text;
 }
 
+// What a gateway knows before anybody has joined it.
+struct Gateway {
+  roles::Identity identity;
+  RoleOptions members;  // their addresses as numbers
+};
+
+base::Result<Gateway> prepare_gateway(const ServeOptions& options,
+                                      const model::Checkpoint& checkpoint, std::ostream& out) {
+  Gateway gateway;
+  BH_ASSIGN(gateway.identity, roles::make_identity(options, checkpoint));
+  BH_ASSIGN(gateway.members, roles::resolve_members(options.roles));
+  out << gateway_text(options.roles) << std::flush;
+  return gateway;
+}
+
 // What lives as long as the server answers. Members end in the reverse order: nothing arrives any
 // more, then nothing is generated any more, and only then the API that events refer to goes.
 struct Serving {
@@ -287,14 +302,14 @@ base::Result<Loaded> load_model(const Start& start, const Prepared& prepared) {
 }
 
 // A gateway has no weights: it waits for its workers instead.
-base::Result<Loaded> join_workers(const Start& start) {
+base::Result<Loaded> join_workers(const Start& start, const Gateway& gateway) {
   Loaded loaded;
   const model::ModelConfig& config = start.checkpoint.config();
-  BH_ASSIGN(const roles::Identity identity, roles::make_identity(start.options, start.checkpoint));
-  start.out << gateway_text(start.options.roles) << std::flush;
+  ServeOptions options = start.options;
+  options.roles = gateway.members;
   BH_ASSIGN(std::unique_ptr<roles::GatewayRuntime> runtime,
             roles::GatewayRuntime::start(
-                start.options, identity, config, start.clock, start.registry, start.logger,
+                options, gateway.identity, config, start.clock, start.registry, start.logger,
                 [&start] { return start.signals.wait(milliseconds(5)) != Signal::kEnd; }));
   start.out << members_text(runtime->members()) << std::flush;
   loaded.facts.name = start.checkpoint.name();
@@ -335,10 +350,16 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(options.model.model_path));
   const bool is_gateway = options.roles.role == Role::kGateway;
   std::optional<Prepared> prepared;
-  if (!is_gateway) {
+  std::optional<Gateway> gateway;
+  if (is_gateway) {
+    BH_ASSIGN(gateway, prepare_gateway(options, checkpoint, out));
+  } else {
     BH_ASSIGN(prepared, prepare(options, checkpoint, out));
   }
-  if (options.dry_run) return {};
+  if (options.dry_run) {
+    BH_TRY(prepare_text(options, checkpoint, out));
+    return {};
+  }
 
   const Signals signals;
   base::Logger logger(log, options.log_format, options.log_level);
@@ -354,7 +375,8 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   serving.io = std::make_unique<IoThread>(*server);
   const base::Nanoseconds load_started = clock.now();
   const Start start{options, checkpoint, clock, signals, registry, logger, gate, out};
-  BH_ASSIGN(Loaded loaded, is_gateway ? join_workers(start) : load_model(start, *prepared));
+  BH_ASSIGN(Loaded loaded,
+            is_gateway ? join_workers(start, *gateway) : load_model(start, *prepared));
   serving.engine = std::move(loaded.engine);
 
   api::ModelCard card = card_of(options, checkpoint, loaded.facts, text);

@@ -51,8 +51,9 @@ def find_model():
 class Server:
     """One server process of our own, or one that runs already."""
 
-    def __init__(self, flags=(), key=None, model=None):
+    def __init__(self, flags=(), key=None, model=None, environment=None):
         self.key = key
+        self.environment = environment  # None: this process's
         self.model = model or find_model()
         self.process = None
         handle, self.log_path = tempfile.mkstemp(prefix="bulkhead-e2e-", suffix=".log")
@@ -67,7 +68,9 @@ class Server:
         if self.key:
             flags += ["--api-key", self.key]
         with open(self.log_path, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(command + flags, stdout=log, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                command + flags, stdout=log, stderr=subprocess.STDOUT, env=self.environment
+            )
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             if self.process.poll() is not None:

@@ -11,9 +11,8 @@ import threading
 import time
 import unittest
 
+from deployment import KEY, Deployment
 from harness import (
-    START_SECONDS,
-    Case,
     Server,
     Stream,
     call,
@@ -23,19 +22,12 @@ from harness import (
     find_binary,
     find_model,
     headers_for,
-    metrics,
     open_request,
     stream,
     together,
-    wait_until,
 )
 
 COMPLETIONS = "/v1/completions"
-KEY = "the-key-of-the-deployment"
-HEARTBEAT_SECONDS = 4  # on a busy machine a step may take that long
-COMMON = ["--context-length", "1024", "--page-size", "16", "--threads", "1"]
-BEAT = ["--heartbeat", str(HEARTBEAT_SECONDS * 1000)]
-POOL = ["--kv-cache-memory", "64M", "--chunked-prefill-size", "64"]
 PROMPTS = [
     "The capital of France is",
     "Once upon a time there was a fox who",
@@ -45,106 +37,17 @@ PROMPTS = [
 ]
 
 
-class Worker:
-    """A worker process that may be killed and started again at the same address."""
-
-    def __init__(self, role, key_file, flags=()):
-        self.role, self.key_file, self.flags = role, key_file, list(flags)
-        handle, self.log_path = tempfile.mkstemp(prefix=f"bulkhead-{role}-", suffix=".log")
-        os.close(handle)
-        self.port = 0
-        self.process = None
-        self.start()
-
-    def start(self):
-        port_file = pathlib.Path(self.log_path + ".port")
-        command = [find_binary(), "serve", "--model", find_model(), "--role", self.role]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--port-file", str(port_file)]
-        command += ["--worker-key-file", self.key_file, *COMMON, *BEAT, *POOL]
-        command += self.flags
-        with open(self.log_path, "a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        end = time.monotonic() + START_SECONDS
-        while not port_file.exists():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"the {self.role} worker is not ready:\n{self.log_text()}")
-            time.sleep(0.05)
-        self.port = int(port_file.read_text())
-        port_file.unlink()
-
-    @property
-    def address(self):
-        return f"127.0.0.1:{self.port}"
-
-    def log_text(self):
-        with open(self.log_path, encoding="utf-8", errors="replace") as file:
-            return file.read()[-5000:]
-
-    def send(self, what):
-        self.process.send_signal(what)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        """SIGTERM, and the exit code."""
-        if self.process.poll() is None:
-            self.send(signal.SIGCONT)
-            self.send(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        os.unlink(self.log_path)
-        return code
-
-
-class Deployment(Case):
-    @classmethod
-    def setUpClass(cls):
-        if not can_start_servers():
-            raise unittest.SkipTest("needs the binary and the model")
-        handle, cls.key_file = tempfile.mkstemp(prefix="bulkhead-key-")
-        os.write(handle, KEY.encode())
-        os.close(handle)
-        cls.prefill = Worker("prefill", cls.key_file)
-        cls.decode = Worker("decode", cls.key_file)
-        cls.start_gateway()
-
-    @classmethod
-    def start_gateway(cls):
-        flags = ["--role", "gateway", "--worker-key-file", cls.key_file, *COMMON, *BEAT]
-        flags += ["--prefill-workers", cls.prefill.address, "--decode-workers", cls.decode.address]
-        cls.server = Server(flags)
-
-    @classmethod
-    def tearDownClass(cls):
-        codes = [cls.server.stop(), cls.prefill.stop(), cls.decode.stop()]
-        os.unlink(cls.key_file)
-        assert codes == [0, 0, 0], codes
-
-    def wait_for_workers(self):
-        def all_up():
-            _, sums = metrics(self.server)
-            return sums["bulkhead_worker_up"] == 2
-
-        wait_until(all_up, "both workers are there", 120)
-
-    def wait_until_idle(self):
-        def idle():
-            _, sums = metrics(self.server)
-            return sums["bulkhead_worker_sequences"] == 0 and sums["vllm:num_requests_running"] == 0
-
-        wait_until(idle, "nobody holds anything", 120)
-
+class WithPrompts(Deployment):
     def assert_alive(self):
         answer = complete(self.server, PROMPTS[0], max_tokens=4, temperature=0)
         self.assertEqual(answer.status, 200, answer.body[:500])
         self.wait_until_idle()
 
 
-class Answers(Deployment):
+class Answers(WithPrompts):
     # C083
     def test_answers_are_those_of_one_process_byte_for_byte(self):
-        single = Server([*COMMON, *POOL])
+        single = Server([*self.common, *self.pool, *self.chunk])
         try:
             for prompt in PROMPTS:
                 for fields in ({"temperature": 0}, {"temperature": 0.9, "seed": 7}):
@@ -217,6 +120,30 @@ class Answers(Deployment):
         self.assert_alive()
 
 
+class Converted(Deployment):
+    """Prefill keeps its pages in BF16 and decode in FP8: both workers are told decode's format."""
+
+    both = ("--decode.kv", "fp8_e4m3")
+    pool = ("--threads", "1")
+
+    def test_answers_are_those_of_the_split_placement(self):
+        split = Server(
+            [*self.common, *self.pool, *self.both, *self.chunk, "--placement", "split"]
+        )
+        try:
+            for prompt in PROMPTS:
+                for fields in ({"temperature": 0}, {"temperature": 0.9, "seed": 7}):
+                    fields = {"max_tokens": 24, "logprobs": 3, **fields}
+                    other = complete(self.server, prompt, **fields)
+                    self.assertEqual(other.status, 200, other.body[:500])
+                    self.assertEqual(other.choice, complete(split, prompt, **fields).choice)
+        finally:
+            split.stop()
+        self.wait_until_idle()
+        formats = [worker.whole_log().count("fp8_e4m3, ") for worker in (self.prefill, self.decode)]
+        self.assertEqual(formats, [0, 1], "of their own pages")
+
+
 class SlowReader:
     """A stream that is read on a thread of its own; `first` is set with its first token."""
 
@@ -249,7 +176,7 @@ class SlowReader:
         return Stream(self.events)
 
 
-class Deaths(Deployment):
+class Deaths(WithPrompts):
     def assert_stream_broken_off(self, reader):
         result = reader.result()
         self.assertFalse(result.done)
@@ -300,7 +227,7 @@ class Deaths(Deployment):
         self.decode.send(signal.SIGSTOP)
         began = time.monotonic()
         self.assert_stream_broken_off(reader)
-        self.assertLess(time.monotonic() - began, 2 * HEARTBEAT_SECONDS + 10)
+        self.assertLess(time.monotonic() - began, 2 * self.heartbeat + 10)
         self.decode.send(signal.SIGCONT)
         self.wait_for_workers()
         self.assert_alive()
@@ -329,29 +256,139 @@ class Deaths(Deployment):
         self.assert_alive()
 
 
-class Refusals(unittest.TestCase):
+class Configured(unittest.TestCase):
+    """What a start takes and refuses; nothing is loaded."""
+
     def setUp(self):
         if not can_start_servers():
             self.skipTest("needs the binary and the model")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.key = str(self.write("key", KEY))
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    def run_bulkhead(self, *arguments):
+        command = [find_binary(), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def accepted(self, *flags):
+        result = self.run_bulkhead("serve", "--dry-run", *flags)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
 
     def refused(self, *flags):
-        command = [find_binary(), "serve", "--model", find_model(), *flags]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        return result.stderr
+        """The one line that says why, by a start as by a dry run."""
+        results = [
+            self.run_bulkhead("serve", "--model", find_model(), *dry, *flags)
+            for dry in (["--dry-run"], [])
+        ]
+        for result in results:
+            self.assertNotEqual(result.returncode, 0, result.stdout)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        self.assertEqual(results[0].stderr, results[1].stderr)
+        return results[0].stderr
+
+    def with_key(self, *flags):
+        return [*flags, "--worker-key-file", self.key]
+
+    def gateway(self, prefill, decode):
+        lists = ["--prefill-workers", prefill, "--decode-workers", decode]
+        return self.with_key("--role", "gateway", *lists)
+
+    def deployment(self):
+        return str(
+            self.write(
+                "deployment.toml",
+                f'model = "{find_model()}"\nworker_key_file = "{self.key}"\n'
+                'prefill_workers = ["127.0.0.1:7001"]\ndecode_workers = ["127.0.0.1:7002"]\n'
+                "heartbeat = 2000\nport = 0\nthreads = 1\ncontext_length = 512\n"
+                '[prefill]\nkv_cache_memory = "32M"\n'
+                '[decode]\nkv = "fp8_e4m3"\nkv_cache_memory = "64M"\n',
+            )
+        )
+
+    def test_one_file_serves_every_role(self):
+        path = self.deployment()
+        prefill = self.accepted("--config", path, "--role", "prefill")
+        self.assertIn("of prefill alone", prefill)
+        self.assertIn("(--prefill.kv-cache-memory)", prefill)
+        decode = self.accepted("--config", path, "--role", "decode")
+        self.assertIn("of decode alone", decode)
+        self.assertIn("(--decode.kv-cache-memory)", decode)
+        gateway = self.accepted("--config", path, "--role", "gateway")
+        self.assertIn("a prefill worker of 127.0.0.1:7001", gateway)
+
+    def explained(self, role):
+        result = self.run_bulkhead(
+            "config", "explain", "--json", "--config", self.deployment(), "--role", role
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        told = json.loads(result.stdout)
+        self.assertIsNone(told["problem"])
+        return {one["name"]: one for one in told["options"]}
+
+    def test_an_explanation_is_that_of_the_role(self):
+        idle = "without effect in this role"
+        decode = self.explained("decode")
+        self.assertEqual(decode["decode.kv_cache_memory"]["value"], "64M")
+        self.assertEqual(decode["isa"]["source"], "derived")
+        for name in ("prefill.kv_cache_memory", "prefill_workers", "port"):
+            self.assertIn(idle, decode[name]["why"], name)
+        for name in ("decode.kv", "heartbeat", "worker_key_file"):
+            self.assertNotIn(idle, decode[name]["why"] or "", name)
+        gateway = self.explained("gateway")
+        for name in ("threads", "decode.kv", "kv_cache_memory", "listen"):
+            self.assertIn(idle, gateway[name]["why"], name)
+        self.assertNotIn(idle, gateway["prefill_workers"]["why"] or "")
 
     def test_a_role_needs_the_deployments_key(self):
         self.assertIn("--worker-key-file", self.refused("--role", "decode"))
 
+    def test_a_key_file_that_others_may_read_or_that_is_short_is_refused(self):
+        os.chmod(self.key, 0o640)
+        for role in ("prefill", "decode"):
+            text = self.refused(*self.with_key("--role", role))
+            self.assertIn("--worker-key-file", text)
+            self.assertIn("chmod 600", text)
+        self.key = str(self.write("short", "fifteen-letters"))
+        gateway = self.refused(*self.gateway("127.0.0.1:1", "127.0.0.1:2"))
+        self.assertIn("at least 16", gateway)
+
     def test_a_gateway_needs_workers(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".key") as key:
-            key.write(KEY)
-            key.flush()
-            text = self.refused("--role", "gateway", "--worker-key-file", key.name)
+        text = self.refused(*self.with_key("--role", "gateway"))
         self.assertIn("--prefill-workers", text)
 
     def test_workers_belong_to_a_gateway(self):
         self.assertIn("--role gateway", self.refused("--prefill-workers", "127.0.0.1:1"))
+
+    def test_addresses_that_are_none_or_are_named_twice_are_refused(self):
+        self.assertIn("named twice", self.refused(*self.gateway("127.0.0.1:1", "127.0.0.1:1")))
+        self.assertIn("named twice", self.refused(*self.gateway("127.0.0.1:1", "127.1:1")))
+        self.assertIn("--decode-workers", self.refused(*self.gateway("127.0.0.1:1", "127.0.0.1")))
+        text = self.refused(*self.gateway("127.0.0.1:1", "127.0.0.1:2,"))
+        self.assertIn("--decode-workers", text)
+        self.assertIn("nobody", self.refused(*self.with_key("--role", "decode", "--listen",
+                                                            "0.0.0.0:0")))
+
+    def test_formats_that_no_page_can_be_converted_to_are_refused_before_anything_is_loaded(self):
+        flags = ["--prefill.kv", "fp8_e4m3", "--decode.kv", "bf16"]
+        self.assertIn("--decode.kv", self.refused(*self.with_key("--role", "prefill", *flags)))
+
+    def test_flags_of_another_role_are_refused_by_name(self):
+        for role, flag, value in (
+            ("decode", "--chunked-prefill-size", "64"),
+            ("prefill", "--port", "1"),
+            ("gateway", "--threads", "1"),
+        ):
+            text = self.refused(*self.with_key("--role", role, flag, value))
+            self.assertIn(flag, text)
+            self.assertIn("without effect", text)
 
 
 if __name__ == "__main__":

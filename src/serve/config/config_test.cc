@@ -198,6 +198,27 @@ TEST(DeploymentFile, WhatIsNoTomlIsRefusedWithItsLine) {
   EXPECT_NE(error_of(keys + " = 1\n"), "");
 }
 
+// Deep keys are what this version of toml++ recurses over; a list of addresses has as many dots.
+TEST(DeploymentFile, DotsCountInKeysAlone) {
+  std::string list = "decode_workers = [";
+  for (int i = 0; i < 40; ++i) {
+    list += "\"10.0.0." + std::to_string(i) + ":7000\", '10.1.1.1:1', ";
+  }
+  const auto fleet = parse_deployment(list + "] # and so on" + std::string(80, '.'), "d.toml");
+  ASSERT_TRUE(fleet.ok()) << fleet.error().message;
+  EXPECT_EQ(fleet->front().values.size(), 80u);
+  std::string deep = "a";
+  for (int i = 0; i < 140; ++i) deep += i % 2 == 0 ? ".b" : ".\"c.d\"";
+  // Whatever stands in quotes before it.
+  for (const char* before :
+       {"", "x = {a = \"it\\\"s\", ", "x = {a = \"\"\"it\"s\"\"\"\"\", ", "x = {a = '''it's''', ",
+        "x = {a = 'it\\', ", "x = '''\n'\n''' \n", "x = \"\n"}) {
+    const auto refused = parse_deployment(before + deep + " = 1", "d.toml");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, HasSubstr("64 dots")) << before;
+  }
+}
+
 TEST(DeploymentFile, AFileThatIsMissingOrEndlessIsRefused) {
   EXPECT_THAT(read_deployment_file("/nowhere/d.toml").error().message, HasSubstr("cannot be read"));
   EXPECT_THAT(read_deployment_file("/dev/zero").error().message, HasSubstr("at most"));
@@ -250,6 +271,46 @@ const Explanation& find(const std::vector<Explanation>& all, std::string_view na
   static const Explanation none;
   ADD_FAILURE() << "no explanation of " << name;
   return none;
+}
+
+// Several processes read one file; each takes what is its own.
+TEST(Settings, AFlagThatTheRoleLeavesWithoutEffectIsRefusedAndALineOfAFileIsNot) {
+  const struct {
+    const char* role;
+    const char* name;
+    const char* value;
+    const char* instead;
+  } cases[] = {
+      {"prefill", "prefill_workers", "a:1", "--role gateway"},
+      {"decode", "decode_workers", "a:1", "--role gateway"},
+      {"gateway", "listen", "127.0.0.1:0", "--role prefill, decode"},
+      {"all", "listen", "127.0.0.1:0", "--role prefill, decode"},
+      {"all", "heartbeat", "100", "--role gateway, prefill, decode"},
+      {"gateway", "threads", "1", "--role all, prefill, decode"},
+      {"decode", "chunked_prefill_size", "64", "--role all, prefill"},
+      {"decode", "port", "1", "--role all, gateway"},
+      {"prefill", "decode.kv_cache_memory", "1G", "--role all, decode"},
+  };
+  for (const auto& one : cases) {
+    GivenOptions flags;
+    flags["role"] = flag(one.role);
+    flags[one.name] = flag(one.value);
+    const auto refused = settings_of("", flags);
+    ASSERT_FALSE(refused.ok()) << one.role << " " << one.name;
+    EXPECT_EQ(refused.error().field, find_option(one.name)->flag);
+    EXPECT_THAT(refused.error().message, HasSubstr(one.instead));
+    const bool number = find_option(one.name)->type == OptionType::kInteger;
+    const std::string quote = number ? "" : "\"";
+    flags.erase(one.name);
+    const auto passed =
+        settings_of(std::string(one.name) + " = " + quote + one.value + quote, flags);
+    EXPECT_TRUE(passed.ok()) << passed.error().message;
+  }
+  // Prefill makes the pages that decode stores.
+  GivenOptions flags;
+  flags["role"] = flag("prefill");
+  flags["decode.kv"] = flag("fp8_e4m3");
+  EXPECT_TRUE(settings_of("", flags).ok());
 }
 
 Derived derived_of(const ModelOptions& options, const char* format = "bf16") {
@@ -310,6 +371,27 @@ TEST(Explain, TellsWhichActivationsAPoolHasAndWhy) {
   const auto refused = settings_of("activations = \"int4\"\n");
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("int4 is not one of fp32, int8"));
+}
+
+TEST(Explain, TellsWhatEachRoleLeavesWithoutEffect) {
+  const std::string file =
+      "prefill_workers = [\"a:1\"]\n[prefill]\nkv_cache_memory = \"32M\"\n"
+      "[decode]\nkv_cache_memory = \"64M\"\n";
+  GivenOptions flags;
+  flags["role"] = flag("decode");
+  const auto settings = settings_of(file, std::move(flags));
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  ModelOptions pool;
+  pool.kv_cache_bytes = uint64_t{64} << 20;
+  const auto all = explain(*settings, derived_of(pool));
+  for (const char* name : {"prefill_workers", "prefill.kv_cache_memory", "port", "api_key"}) {
+    EXPECT_THAT(find(all, name).why, HasSubstr("without effect in this role")) << name;
+  }
+  for (const char* name : {"decode.kv_cache_memory", "listen", "heartbeat", "threads", "weights"}) {
+    EXPECT_EQ(find(all, name).why.find("without effect"), std::string::npos) << name;
+  }
+  EXPECT_EQ(find(all, "decode.kv_cache_memory").value, "64M");
+  EXPECT_EQ(find(all, "kv_cache_memory").value, "") << "the pool's own goes before";
 }
 
 TEST(Explain, ItsTextIsADeploymentFileThatGivesTheSame) {

@@ -121,13 +121,66 @@ class Reader {
   std::vector<FileEntry> entries_;
 };
 
-// The first line that has more dots than any key, path or address of ours; 0: none has.
+// Walks over a file and tells what stands in quotes or in a comment, as TOML delimits them. A text
+// of one line ends with its line, closed or not: what follows an unclosed one is an error to come.
+class QuoteScanner {
+ public:
+  explicit QuoteScanner(std::string_view text) : text_(text) {}
+
+  // Whether the character at `at` may be part of a bare key. Called for every position in order.
+  bool is_bare(size_t at) {
+    if (at < skip_to_) return false;
+    const char c = text_[at];
+    if (c == '\n' && !whole_) quote_ = 0;
+    if (c == '\n') return false;
+    if (quote_ == 0) return open(at, c);
+    if (c == '\\' && quote_ == '"') {
+      skip_to_ = at + 2;
+    } else if (c == quote_) {
+      close(at);
+    }
+    return false;
+  }
+
+ private:
+  size_t run(size_t at, char c, size_t most) const {
+    size_t n = 0;
+    while (n < most && at + n < text_.size() && text_[at + n] == c) ++n;
+    return n;
+  }
+  bool open(size_t at, char c) {
+    whole_ = false;
+    if (c == '#') quote_ = '#';
+    if (c != '"' && c != '\'') return quote_ == 0;
+    quote_ = c;
+    whole_ = run(at, c, 3) == 3;
+    if (whole_) skip_to_ = at + 3;
+    return false;
+  }
+  // The last three of up to five quotes end a text of several lines.
+  void close(size_t at) {
+    const size_t quotes = run(at, quote_, 5);
+    if (whole_ && quotes < 3) return;
+    skip_to_ = at + (whole_ ? quotes : 1);
+    quote_ = 0;
+    whole_ = false;
+  }
+
+  std::string_view text_;
+  char quote_ = 0;      // what ends what we are in; '#': a comment
+  bool whole_ = false;  // over several lines
+  size_t skip_to_ = 0;
+};
+
+// The first line whose keys have more dots than any of ours; 0: none has. Texts and comments may
+// have as many as they like: a list of addresses has four each.
 int line_of_dots(std::string_view text) {
   int line = 1;
   int dots = 0;
-  for (const char c : text) {
-    if (c == '.' && ++dots > kDotsMax) return line;
-    if (c != '\n') continue;
+  QuoteScanner scanner(text);
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (scanner.is_bare(at) && text[at] == '.' && ++dots > kDotsMax) return line;
+    if (text[at] != '\n') continue;
     ++line;
     dots = 0;
   }
@@ -140,7 +193,7 @@ base::Result<std::vector<FileEntry>> parse_deployment(std::string_view text,
                                                       const std::string& file_name) {
   Reader reader(file_name);
   if (const int line = line_of_dots(text); line > 0) {
-    return reader.error(line, fmt::format("a line has at most {} dots", kDotsMax));
+    return reader.error(line, fmt::format("keys have at most {} dots in a line", kDotsMax));
   }
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed) {

@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "device/cpu.h"
+#include "serve/config/effect.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -34,8 +35,23 @@ DerivedValue format(const PoolPlan& pool) {
   return {std::string(kv::to_string(pool.layout.format)), "as kv_cache_dtype says"};
 }
 
+const PoolOptions* own_pool(const ServeOptions& options) {
+  switch (options.roles.role) {
+    case Role::kPrefill:
+      return &options.model.prefill;
+    case Role::kDecode:
+      return &options.model.decode;
+    default:
+      return nullptr;
+  }
+}
+
 // Of an option that was left open; nothing where the plan does not decide it.
-std::optional<DerivedValue> derived_value(const OptionSpec& spec, const Derived& derived) {
+std::optional<DerivedValue> derived_value(const OptionSpec& spec, const ServeOptions& options,
+                                          const Derived& derived) {
+  if (spec.name == "served_model_name" && !derived.model_name.empty()) {
+    return DerivedValue{derived.model_name, spec.unset};
+  }
   if (!derived.plan) return std::nullopt;
   const Plan& plan = *derived.plan;
   const bool split = plan.prefill.has_value();
@@ -46,30 +62,21 @@ std::optional<DerivedValue> derived_value(const OptionSpec& spec, const Derived&
   if (spec.name == "context_length") {
     return DerivedValue{std::to_string(plan.context_tokens), plan.context_reason};
   }
-  if (spec.name == "weights" && !split) return weights(plan);
+  // A worker's pool may have what both pools have, or something of its own.
+  const PoolOptions* own = own_pool(options);
+  if (spec.name == "weights" && !split && !(own && own->weights)) return weights(plan);
   if (spec.name == "prefill.weights" && split) return weights(*plan.prefill);
   if (spec.name == "decode.weights" && split) return weights(plan);
   if (spec.name == "prefill.activations" && split) return activations(*plan.prefill);
   if (spec.name == "decode.activations" && split) return activations(plan);
   if (spec.name == "prefill.kv" && split) return format(*plan.prefill);
   if (spec.name == "decode.kv" && split) return format(plan);
-  if (spec.name == "kv_cache_memory" && !split) return cache_size(plan);
+  if (spec.name == "kv_cache_memory" && !split && !(own && own->kv_cache_bytes > 0)) {
+    return cache_size(plan);
+  }
   if (spec.name == "prefill.kv_cache_memory" && split) return cache_size(*plan.prefill);
   if (spec.name == "decode.kv_cache_memory" && split) return cache_size(plan);
-  if (spec.name == "served_model_name") return DerivedValue{derived.model_name, spec.unset};
   return std::nullopt;
-}
-
-// Options that say nothing in this placement.
-const char* without_effect(const OptionSpec& spec, Placement placement) {
-  const bool of_pool = spec.name.starts_with("prefill.") || spec.name.starts_with("decode.");
-  if (of_pool && placement == Placement::kShared) {
-    return "without effect: in the shared placement both pools are one";
-  }
-  if (spec.name == "kv_cache_memory" && placement == Placement::kSplit) {
-    return "without effect: in the split placement each pool has its own";
-  }
-  return nullptr;
 }
 
 Explanation explain_one(const OptionSpec& spec, const Settings& settings, const Derived& derived) {
@@ -80,13 +87,12 @@ Explanation explain_one(const OptionSpec& spec, const Settings& settings, const 
   const bool is_given = given != settings.given.end();
   out.source = is_given ? to_string(given->second.source) : "default";
   if (is_given) out.where = given->second.where;
-  const char* idle = without_effect(spec, settings.options.model.placement);
-  if (idle != nullptr) {
-    out.why = idle;
+  if (auto idle = without_effect(spec.name, settings.options)) {
+    out.why = *std::move(idle);
   } else if (out.value.empty()) {
     // Nobody said anything, or "auto".
     out.why = spec.unset;
-    if (auto value = derived_value(spec, derived)) {
+    if (auto value = derived_value(spec, settings.options, derived)) {
       if (!is_given) out.source = "derived";
       out.value = std::move(value->value);
       out.why = std::move(value->why);

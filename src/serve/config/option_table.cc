@@ -359,12 +359,13 @@ void add_roles(std::vector<OptionSpec>& table) {
        {"prefill", Role::kPrefill},
        {"decode", Role::kDecode}},
       [](auto& o) -> auto& { return o.roles.role; }));
-  table.push_back(text_option({.flags = "--listen",
-                               .group = kServer,
-                               .meaning = "Where a worker is reached; keep it on a network of the "
-                                          "deployment alone",
-                               .value_name = "ADDRESS:PORT"},
-                              [](auto& o) -> auto& { return o.roles.listen; }));
+  table.push_back(
+      text_option({.flags = "--listen",
+                   .group = kServer,
+                   .meaning = "Where a worker is reached, by other workers too; keep it "
+                              "on a network of the deployment alone",
+                   .value_name = "ADDRESS:PORT"},
+                  [](auto& o) -> auto& { return o.roles.listen; }));
   table.push_back(list_option({.flags = "--prefill-workers",
                                .group = kServer,
                                .meaning = "Prefill workers of a gateway, by commas",

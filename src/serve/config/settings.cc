@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/config/deployment_file.h"
+#include "serve/config/effect.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -20,6 +21,19 @@ std::vector<std::string> split_list(const std::vector<std::string>& values) {
     }
   }
   return out;
+}
+
+// A file is for several processes; a flag was meant for this one.
+base::Status check_flags(const Settings& settings) {
+  for (const auto& [name, given] : settings.given) {
+    if (given.source != OptionSource::kFlag) continue;
+    const auto instead = roles_instead(name, settings.options.roles.role);
+    if (!instead) continue;
+    const std::string& flag = find_option(name)->flag;
+    return base::invalid_argument(
+        flag, fmt::format("{} is for {}; in this role it is without effect", flag, *instead));
+  }
+  return {};
 }
 
 }  // namespace
@@ -67,6 +81,7 @@ base::Result<Settings> collect_settings(GivenOptions flags, const std::string& c
     return base::invalid_argument(
         given.where, fmt::format("{}:{} {}", given.where, name, status.error().message));
   }
+  BH_TRY(check_flags(settings));
   return settings;
 }
 

@@ -37,7 +37,7 @@ struct Settings {
 using EnvironmentFn = const char* (*)(const char* name);
 
 // `flags` holds what the command line gave; `config_path` may be empty. Errors: kInvalidArgument
-// naming the place and the option.
+// naming the place and the option; among them a flag that the role leaves without effect.
 base::Result<Settings> collect_settings(GivenOptions flags, const std::string& config_path,
                                         EnvironmentFn environment);
 

@@ -1,8 +1,9 @@
 // A name for a model that every process of a deployment computes alike from its own checkpoint.
 //
-// Threads: pure function. Invariants: quantised copies of one model have the same digest, because
-// prefill and decode may run on different ones; other weights, another shape or another tokenizer
-// have another. It finds mistakes, not enemies.
+// Threads: pure function. Invariants: the same checkpoint has the same digest wherever it lies and
+// in whatever formats it will be loaded; another configuration, another tokenizer or other weights,
+// even where shapes and norms are the same, have another. Of each tensor a bounded sample counts:
+// it finds mistakes, not enemies.
 #pragma once
 
 #include <array>

@@ -42,7 +42,8 @@ class Transport {
   virtual ~Transport() = default;
   // Moves things on: connections, sends, receipts.
   virtual void progress() = 0;
-  // An outgoing connection; it opens, or closes with a reason, later.
+  // An outgoing connection; it opens, or closes with a reason, later. No name is looked up here:
+  // that may take seconds.
   virtual base::Result<std::unique_ptr<Connection>> connect(const std::string& address) = 0;
   // The next incoming connection, if there is one.
   virtual std::unique_ptr<Connection> accept() = 0;

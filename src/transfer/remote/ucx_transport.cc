@@ -303,7 +303,7 @@ std::unique_ptr<UcxConnection> UcxTransport::adopt(ucp_ep_h endpoint) {
 }
 
 base::Result<std::unique_ptr<Connection>> UcxTransport::connect(const std::string& address) {
-  BH_ASSIGN(const SocketAddress to, resolve(address));
+  BH_ASSIGN(const SocketAddress to, numeric_address(address));
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;

@@ -20,8 +20,9 @@ namespace bulkhead::serve::roles {
 
 class GatewayRuntime final : public Engine {
  public:
-  // Connects to the workers and waits until each role has somebody: the least of their contexts is
-  // the deployment's. `keep_waiting` is asked every few milliseconds; false ends with kCancelled.
+  // Connects to the workers, whose addresses are numbers, and waits until each role has somebody:
+  // the least of their contexts is the deployment's. `keep_waiting` is asked every few
+  // milliseconds; false ends with kCancelled.
   static base::Result<std::unique_ptr<GatewayRuntime>> start(
       const ServeOptions& options, const Identity& identity, const model::ModelConfig& config,
       const base::Clock& clock, telemetry::Registry& registry, base::Logger& logger,

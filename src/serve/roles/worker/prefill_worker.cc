@@ -28,7 +28,7 @@ bool PrefillWorker::hear(wire::WorkerMessage& message) {
   const auto slot = enter(submit->attempt);
   if (!slot) return false;
   submit->state.slot = *slot;
-  submit->state.id = uint64_t{*slot} + 1;
+  submit->state.id = submit->attempt.low;  // of this try alone, which a slot is not
   holders_[*slot] = {.waiting = true};
   waiting_.push_back(
       {*slot, std::move(submit->state), std::move(submit->decode_address), submit->decode_boot});

@@ -32,7 +32,7 @@ base::Result<Opening> ReceivingLink::expect(Slot slot, const wire::Expect& what)
   request.tokens = what.prompt_tokens;
   request.tokens_max = what.tokens_max;
   request.slot = slot;
-  request.id = uint64_t{slot} + 1;
+  request.id = what.attempt.low;
   if (!request.pages.promise(what.tokens_max) || !request.pages.cover(what.prompt_tokens)) {
     return Opening::kWait;
   }

@@ -27,6 +27,7 @@
 #include "serve/roles/worker/sending_link.h"
 #include "serve/signals.h"
 #include "transfer/converting_link.h"
+#include "transfer/remote/socket_address.h"
 #include "transfer/remote/ucx_transport.h"
 
 namespace bulkhead::serve::roles {
@@ -132,7 +133,7 @@ base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoi
 base::Status wire_prefill(const ServeOptions& options, const Identity& identity, const Plan& plan,
                           const kv::PageLayout& destination, const base::Clock& clock,
                           base::Logger& logger, Parts& parts) {
-  BH_ASSIGN(transfer::ConvertPage convert, transfer::page_conversion(plan.layout, destination));
+  BH_ASSIGN(transfer::PageToBytes convert, transfer::page_to_bytes(plan.layout, destination));
   const std::string name =
       fmt::format("{}/{}/{}/{}", parts.decoder->facts().name, parts.decoder->facts().weight_format,
                   plan.layout.id(), device::to_string(plan.isa));
@@ -140,15 +141,8 @@ base::Status wire_prefill(const ServeOptions& options, const Identity& identity,
       *parts.pages, kv::PrefixIndexOptions{plan.prefix_cache, name, random_secret()});
   transfer::remote::SenderOptions sender;
   sender.session = handoff_session(options, identity, plan.layout, destination);
-  // A page alone is an arena of one.
-  auto convert_one = [convert = std::move(convert), from = plan.layout, to = destination](
-                         std::span<const std::byte> page, int32_t tokens,
-                         std::span<std::byte> out) {
-    std::fill(out.begin(), out.end(), std::byte{0});
-    convert({const_cast<std::byte*>(page.data()), from, 1}, {out.data(), to, 1}, {0, 0, tokens});
-  };
   parts.sending = std::make_unique<SendingLink>(
-      sender, SendingDeps{*parts.pages, destination, std::move(convert_one), *parts.pages_transport,
+      sender, SendingDeps{*parts.pages, destination, std::move(convert), *parts.pages_transport,
                           clock, &logger});
   parts.prefill = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
@@ -179,6 +173,18 @@ void wire_decode(const ServeOptions& options, const Identity& identity, const Pl
                                                 *parts.receiving, clock, &logger);
 }
 
+// What can be known to fail before the weights are loaded.
+base::Status check_worker(const ServeOptions& options, const model::Checkpoint& checkpoint,
+                          const Plan& plan) {
+  auto address = transfer::remote::resolve(options.roles.listen);
+  if (!address.ok()) return std::move(address).error().within("--listen");
+  if (options.roles.role != Role::kPrefill) return {};
+  auto convert =
+      transfer::page_conversion(plan.layout, decode_layout(options, checkpoint.config()));
+  if (convert.ok()) return {};
+  return std::move(convert).error().within("--prefill.kv and --decode.kv");
+}
+
 void serve_until_told(const Signals& signals, const ServeOptions& options, Worker& worker,
                       const base::Clock& clock, base::Logger& logger) {
   while (signals.wait(milliseconds(1000)) != Signal::kEnd) {
@@ -203,10 +209,12 @@ base::Status run_worker(const ServeOptions& options, std::ostream& out, std::ost
   BH_ASSIGN(const Identity identity, make_identity(options, checkpoint));
   Machine machine;
   machine.cpu = device::detect_cpu();
-  BH_ASSIGN(machine.plan, make_plan(pool_options(options), checkpoint, machine.cpu));
+  BH_ASSIGN(machine.plan, worker_plan(options, checkpoint, machine.cpu));
   BH_ASSIGN(machine.kernels, kernels::select_kernels(machine.cpu, machine.plan.isa));
-  out << plan_text(machine.plan, checkpoint, machine.cpu, machine.kernels.description)
+  out << plan_text(machine.plan, checkpoint, machine.cpu, machine.kernels.description,
+                   options.roles.role)
       << std::flush;
+  BH_TRY(check_worker(options, checkpoint, machine.plan));
   if (options.dry_run) return {};
 
   const Signals signals;

@@ -1,0 +1,94 @@
+#include "serve/config/effect.h"
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace bulkhead::serve {
+namespace {
+
+using RoleSet = uint8_t;
+
+constexpr RoleSet in(Role role) { return static_cast<RoleSet>(1u << static_cast<unsigned>(role)); }
+constexpr RoleSet of(auto... roles) { return static_cast<RoleSet>((in(roles) | ...)); }
+
+constexpr RoleSet kModels = of(Role::kAll, Role::kPrefill, Role::kDecode);
+constexpr RoleSet kPrefills = of(Role::kAll, Role::kPrefill);
+constexpr RoleSet kDecodes = of(Role::kAll, Role::kDecode);
+constexpr RoleSet kFrontDoor = of(Role::kAll, Role::kGateway);
+constexpr RoleSet kWorkers = of(Role::kPrefill, Role::kDecode);
+constexpr RoleSet kSeveral = of(Role::kGateway, Role::kPrefill, Role::kDecode);
+constexpr RoleSet kGateways = of(Role::kGateway);
+
+// What is not here is for every role.
+constexpr std::pair<std::string_view, RoleSet> kRoles[] = {
+    {"isa", kModels},
+    {"threads", kModels},
+    {"chat_template", kFrontDoor},
+    {"kv_cache_memory", kModels},
+    {"weights", kModels},
+    {"kv_cache_dtype", kModels},
+    {"max_queued_requests", kFrontDoor},
+    {"disable_prefix_cache", kPrefills},
+    {"chunked_prefill_size", kPrefills},
+    {"prefill.weights", kPrefills},
+    {"prefill.kv", kPrefills},
+    {"prefill.kv_cache_memory", kPrefills},
+    {"decode.weights", kDecodes},
+    {"decode.kv", kModels},  // prefill makes the pages that decode stores
+    {"decode.kv_cache_memory", kDecodes},
+    {"listen", kWorkers},
+    {"prefill_workers", kGateways},
+    {"decode_workers", kGateways},
+    {"worker_key_file", kSeveral},
+    {"heartbeat", kSeveral},
+    {"host", kFrontDoor},
+    {"port", kFrontDoor},
+    {"served_model_name", kFrontDoor},
+    {"api_key", kFrontDoor},
+    {"api_key_file", kFrontDoor},
+    {"admin_key", kFrontDoor},
+    {"priority_order", kFrontDoor},
+    {"tool_call_parser", kFrontDoor},
+    {"reasoning_parser", kFrontDoor},
+    {"reasoning_field", kFrontDoor},
+    {"request_timeout", kFrontDoor},
+};
+
+constexpr std::array<std::pair<Role, std::string_view>, 4> kNames = {{{Role::kAll, "all"},
+                                                                      {Role::kGateway, "gateway"},
+                                                                      {Role::kPrefill, "prefill"},
+                                                                      {Role::kDecode, "decode"}}};
+
+}  // namespace
+
+std::optional<std::string> roles_instead(std::string_view name, Role role) {
+  for (const auto& [option, roles] : kRoles) {
+    if (option != name) continue;
+    if ((roles & in(role)) != 0) return std::nullopt;
+    std::string text;
+    for (const auto& [other, word] : kNames) {
+      if ((roles & in(other)) != 0) text.append(text.empty() ? "--role " : ", ").append(word);
+    }
+    return text;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> without_effect(std::string_view name, const ServeOptions& options) {
+  if (const auto instead = roles_instead(name, options.roles.role)) {
+    return "without effect in this role: it is for " + *instead;
+  }
+  if (options.roles.role != Role::kAll) return std::nullopt;
+  const Placement placement = options.model.placement;
+  const bool of_pool = name.starts_with("prefill.") || name.starts_with("decode.");
+  if (of_pool && placement == Placement::kShared) {
+    return "without effect: in the shared placement both pools are one";
+  }
+  if (name == "kv_cache_memory" && placement == Placement::kSplit) {
+    return "without effect: in the split placement each pool has its own";
+  }
+  return std::nullopt;
+}
+
+}  // namespace bulkhead::serve
