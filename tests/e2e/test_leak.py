@@ -1,0 +1,140 @@
+"""No request's secret comes to another: clients that leave, hurry and abort, prompts that begin
+alike, and page pools far too small, on the small model of our own, which reads its context.
+
+Every answer, log-probabilities and all, is held to what the request gets alone on a server without
+a prefix index. BULKHEAD_LEAK_REQUESTS chooses how many requests there are in all (README.md).
+"""
+
+import collections
+import os
+import pathlib
+import sys
+import unittest
+
+from harness import Server, find_binary, idle, metrics, quick, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "leak"))
+import controls  # noqa: E402
+import crowd  # noqa: E402
+import judge  # noqa: E402
+import mix  # noqa: E402
+
+REQUESTS = int(os.environ.get("BULKHEAD_LEAK_REQUESTS", quick(600, 100)))
+WIDTH = 512 if REQUESTS >= 10000 else 96  # connections at once
+LIMITS = ["--max-running-requests", "24", "--max-queued-requests", str(WIDTH // 2),
+          "--log-level", "debug"]
+# Bytes of 16 tokens in five layers: two for each of 128 values; or one, and two exponents.
+PAGE_16 = 5 * 16 * 2 * 128
+PAGE_16_FP8 = 5 * 16 * (128 + 2)
+
+
+def log_of(server):
+    return pathlib.Path(server.log_path).read_text(encoding="utf-8", errors="replace")
+
+
+class Scenario:
+    """The same requests alone, and among all others on a small pool."""
+
+    def __init__(self, flags, pool, page_tokens, count):
+        self.page_tokens = page_tokens
+        flags = [*LIMITS, "--page-size", str(page_tokens), *flags, *pool]
+        self.talks = mix.conversations(count, page_tokens)
+        self.asks = [ask for talk in self.talks for ask in talk]
+        self.logs, self.codes = [], []
+        self.alone = self._serve([*flags, "--disable-prefix-cache"],
+                                 lambda server: crowd.serially(server, self.talks))
+        self.judge = judge.Judge(self.asks, self.alone, mix.TENANTS)
+        self.crowd = self._serve(flags, self._crowd)
+
+    def _serve(self, flags, use):
+        server = Server(flags, key=",".join(mix.TENANTS), model=str(mix.MODEL))
+        try:
+            return use(server)
+        finally:
+            self.codes.append(server.stop())
+            self.logs.append(log_of(server))
+
+    def _crowd(self, server):
+        made = crowd.Crowd(server, WIDTH).run(self.talks)
+        server.key = mix.TENANTS[0]
+        wait_until(lambda: idle(server), "pages and gauges back")
+        self.sums = metrics(server)[1]
+        return made
+
+    def faults(self, outcomes=None):
+        outcomes = self.crowd.outcomes if outcomes is None else outcomes
+        return self.judge.faults(outcomes) + [
+            fault for log in self.logs for fault in self.judge.log_faults(log)]
+
+
+# name -> (flags, sizes of the pools, tokens a page)
+SCENARIOS = {
+    "shared, bf16, 32 pages of 16": (
+        ["--chunked-prefill-size", "64"], ["--kv-cache-memory", str(32 * PAGE_16)], 16),
+    "shared, fp8, 14 pages of 32": (
+        ["--kv-cache-dtype", "fp8_e4m3"], ["--kv-cache-memory", str(14 * 2 * PAGE_16_FP8)], 32),
+    "split, bf16 to fp8, 24 and 28 pages of 16": (
+        ["--placement", "split", "--decode.kv", "fp8_e4m3", "--chunked-prefill-size", "48"],
+        ["--prefill.kv-cache-memory", str(24 * PAGE_16),
+         "--decode.kv-cache-memory", str(28 * PAGE_16_FP8)], 16),
+    "split, fp8, 8 and 10 pages of 64": (
+        ["--placement", "split", "--kv-cache-dtype", "fp8_e4m3"],
+        ["--prefill.kv-cache-memory", str(8 * 4 * PAGE_16_FP8),
+         "--decode.kv-cache-memory", str(10 * 4 * PAGE_16_FP8)], 64),
+}
+
+
+@unittest.skipUnless(find_binary(), "needs a built bulkhead")
+class Leak(unittest.TestCase):
+    maxDiff = 4000
+
+    def check(self, name):
+        flags, pool, page_tokens = SCENARIOS[name]
+        scenario = Scenario(flags, pool, page_tokens, REQUESTS // len(SCENARIOS))
+        faults = scenario.faults()
+        outcomes, sums = scenario.crowd.outcomes, scenario.sums
+        print(f"{name}: {len(outcomes)} requests sent for {len(scenario.asks)} answers, "
+              f"{judge.busy(outcomes)} told to come back, "
+              f"{sums['vllm:num_preemptions_total']:.0f} preemptions, "
+              f"{sums['vllm:prompt_tokens_cached_total']:.0f} of "
+              f"{sums['vllm:prompt_tokens_total']:.0f} prompt tokens cached, "
+              f"{sums['sglang:evicted_tokens_total']:.0f} evicted", flush=True)
+        self.assertEqual(faults[:5], [], f"{len(faults)} in all: {judge.counted(faults)}")
+        self.assertEqual(scenario.crowd.unanswered, [])
+        self.assertEqual(scenario.crowd.stolen, 0, "ended by an abort with another key")
+        self.assertEqual(scenario.codes, [0, 0], "exit codes")
+        self.assertGreater(sums["vllm:prompt_tokens_cached_total"], 0)
+        self.assertGreater(sums["sglang:evicted_tokens_total"], 0)
+        self.check_that_the_judge_sees(scenario)
+        return scenario
+
+    def test_in_the_shared_placement(self):
+        for name in SCENARIOS:
+            if name.startswith("shared"):
+                with self.subTest(name):
+                    scenario = self.check(name)
+                    self.assertGreater(scenario.sums["vllm:num_preemptions_total"], 0)
+
+    def test_in_the_split_placement(self):
+        for name in SCENARIOS:
+            if name.startswith("split"):
+                with self.subTest(name):
+                    self.check(name)
+
+    def check_that_the_judge_sees(self, scenario):
+        """The outcomes again, with mix-ups that no server made: each of them is seen."""
+        counts = collections.Counter()
+        for name, kind, outcomes in controls.mix_ups(scenario.crowd.outcomes, scenario.asks):
+            faults = scenario.judge.faults(outcomes)
+            for outcome in outcomes:
+                kinds = {fault.kind for fault in faults if fault.index == outcome.ask.index}
+                self.assertIn(kind, kinds, f"{name}: {outcome.body[:2000]}")
+            counts[name] += 1
+        print(f"mix-ups seen: {dict(counts)}", flush=True)
+        self.assertEqual(set(counts), set(controls.NAMES))
+        for text in (f"x={scenario.asks[0].secret[2]}\n", f"key {mix.TENANTS[1]}"):
+            self.assertEqual([fault.kind for fault in scenario.judge.log_faults(text)], ["log"])
+
+
+if __name__ == "__main__":
+    unittest.main()
