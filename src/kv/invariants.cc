@@ -16,13 +16,18 @@ void check_free_list(const PoolSnapshot& pool, std::vector<Violation>& out) {
     }
     ++listed[static_cast<size_t>(page)];
   }
+  std::vector<uint8_t> apart(pool.tags.size(), 0);
+  for (const PageId page : pool.quarantined) apart[static_cast<size_t>(page)] = 1;
   for (size_t i = 0; i < pool.tags.size(); ++i) {
     const auto page = static_cast<PageId>(i);
+    if (apart[i] != 0 && (listed[i] > 0 || pool.lease_count[i] > 0)) {
+      out.push_back({page, "quarantined but free or leased"});
+    }
     if (listed[i] > 1) out.push_back({page, "on the free list more than once"});
     if (listed[i] > 0 && pool.lease_count[i] > 0) {
       out.push_back({page, "on the free list while leased"});
     }
-    if (listed[i] == 0 && pool.lease_count[i] == 0) {
+    if (listed[i] == 0 && pool.lease_count[i] == 0 && apart[i] == 0) {
       out.push_back({page, "lost: neither leased nor on the free list"});
     }
   }

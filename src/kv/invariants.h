@@ -17,6 +17,7 @@ struct PoolSnapshot {
   std::vector<PageId> free_list;      // in the order of reuse
   int32_t reserved = 0;
   Tag last_tag = 0;  // the newest tag given out
+  std::vector<PageId> quarantined = {};
 };
 
 struct Violation {
@@ -24,7 +25,7 @@ struct Violation {
   std::string what;
 };
 
-// Everything the pool alone must satisfy.
+// Everything the pool alone must satisfy. A page is free, leased or quarantined.
 std::vector<Violation> validate(const PoolSnapshot& pool);
 // The same, and that `holders` (every lease that exists, with its recorded tag) explains each lease
 // count and names only current lives.

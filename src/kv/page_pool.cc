@@ -9,25 +9,29 @@
 
 namespace bulkhead::kv {
 
+using integrity::Transition;
+
 // --- Lease
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this != &other) {
     release();
     pool_ = std::exchange(other.pool_, nullptr);
-    ref_ = other.ref_;
+    tag_ = other.tag_;
+    page_ = other.page_;
+    label_ = other.label_;
   }
   return *this;
 }
 
 Lease Lease::share() const {
   BH_CHECK(pool_ != nullptr, "share() of an empty lease");
-  pool_->add_lease(ref_.page);
-  return Lease(pool_, ref_);
+  pool_->add_lease(*this);
+  return Lease(pool_, ref(), label_);
 }
 
 void Lease::release() {
-  if (PagePool* pool = std::exchange(pool_, nullptr)) pool->drop_lease(ref_.page);
+  if (PagePool* pool = std::exchange(pool_, nullptr)) pool->drop_lease(*this);
 }
 
 // --- Reservation
@@ -41,10 +45,10 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   return *this;
 }
 
-Lease Reservation::take() {
+Lease Reservation::take(Label label) {
   BH_CHECK(pool_ != nullptr && pages_ > 0, "take() of an exhausted reservation");
   --pages_;
-  return pool_->take_reserved();
+  return pool_->take_reserved(label);
 }
 
 void Reservation::release() {
@@ -84,8 +88,11 @@ PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, dev
       tags_(static_cast<size_t>(options.pages)),
       lease_count_(static_cast<size_t>(options.pages), 0),
       indexed_(static_cast<size_t>(options.pages), 0),
+      quarantined_(static_cast<size_t>(options.pages), 0),
       free_ring_(static_cast<size_t>(options.pages)),
-      last_tag_(static_cast<Tag>(options.boot_nonce) << 48) {
+      last_tag_(static_cast<Tag>(options.boot_nonce) << 48),
+      tracker_(integrity::make_tracker(options.integrity, tags_)),
+      faults_(options.faults) {
   for (PageId page = 0; page < options.pages; ++page) {
     tags_[static_cast<size_t>(page)] = next_tag();
     poison(page);
@@ -94,7 +101,9 @@ PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, dev
 }
 
 PagePool::~PagePool() {
-  BH_CHECK(counts().available == counts().total, "leases or reservations outlive their pool");
+  const PageCounts now = counts();
+  BH_CHECK(now.available + now.quarantined == now.total,
+           "leases or reservations outlive their pool");
 }
 
 int32_t PagePool::pages_for(int64_t tokens) const {
@@ -112,18 +121,22 @@ Reservation PagePool::reserve(int32_t pages) {
 
 PageCounts PagePool::counts() const {
   return {static_cast<int32_t>(tags_.size()), available_.load(std::memory_order_relaxed),
-          cached_.load(std::memory_order_relaxed)};
+          cached_.load(std::memory_order_relaxed),
+          quarantined_count_.load(std::memory_order_relaxed)};
 }
 
 PoolSnapshot PagePool::snapshot() const {
-  PoolSnapshot snapshot{tags_, lease_count_, {}, reserved_, last_tag_};
+  PoolSnapshot snapshot{tags_, lease_count_, {}, reserved_, last_tag_, {}};
   for (size_t i = 0; i < static_cast<size_t>(free_); ++i) {
     snapshot.free_list.push_back(free_ring_[(free_head_ + i) % free_ring_.size()]);
+  }
+  for (size_t page = 0; page < quarantined_.size(); ++page) {
+    if (quarantined_[page] != 0) snapshot.quarantined.push_back(static_cast<PageId>(page));
   }
   return snapshot;
 }
 
-Lease PagePool::take_reserved() {
+Lease PagePool::take_reserved(Label label) {
   BH_CHECK(reserved_ > 0 && free_ > 0, "a reserved page is free");
   --reserved_;
   const PageId page = pop_free();
@@ -131,7 +144,9 @@ Lease PagePool::take_reserved() {
   BH_CHECK(lease_count_[index] == 0, "a page on the free list has no lease");
   lease_count_[index] = 1;
   tags_[index] = next_tag();
-  return Lease(this, PageRef{page, tags_[index]});
+  tracker_->set_label(page, label);
+  tracker_->note(page, Transition::kAllocated, tags_[index]);
+  return Lease(this, PageRef{page, tags_[index]}, label);
 }
 
 void PagePool::unreserve(int32_t pages) {
@@ -140,33 +155,110 @@ void PagePool::unreserve(int32_t pages) {
   available_.store(free_ - reserved_, std::memory_order_relaxed);
 }
 
-void PagePool::add_lease(PageId page) {
-  auto& count = lease_count_[static_cast<size_t>(page)];
-  BH_CHECK(count > 0, "only a held page is shared");
-  if (is_cached_only(page)) add_cached(-1);
+void PagePool::add_lease(const Lease& lease) {
+  if (is_stale(lease)) return meet_stale(lease);
+  auto& count = lease_count_[static_cast<size_t>(lease.page())];
+  if (count == 0) return meet_broken_books(lease.page(), "only a held page is shared");
+  if (is_cached_only(lease.page())) add_cached(-1);
   ++count;
+  tracker_->note(lease.page(), Transition::kShared, lease.tag());
 }
 
-void PagePool::drop_lease(PageId page) {
-  auto& count = lease_count_[static_cast<size_t>(page)];
-  BH_CHECK(count > 0, "a lease is dropped once");
-  if (--count > 0) {
+void PagePool::drop_lease(const Lease& lease) {
+  if (is_stale(lease)) return meet_stale(lease);
+  const PageId page = lease.page();
+  const auto index = static_cast<size_t>(page);
+  if (lease_count_[index] == 0) return meet_broken_books(page, "a lease is dropped once");
+  if (--lease_count_[index] > 0) {
     if (is_cached_only(page)) add_cached(1);
+    tracker_->note(page, Transition::kDropped, lease.tag());
     return;
   }
-  BH_CHECK(indexed_[static_cast<size_t>(page)] == 0,
-           "the index lets go of a page by its own lease");
-  tags_[static_cast<size_t>(page)] = next_tag();
+  if (indexed_[index] != 0) {
+    return meet_broken_books(page, "the index lets go of a page by its own lease");
+  }
+  tags_[index] = next_tag();
+  tracker_->note(page, Transition::kFreed, tags_[index]);
   poison(page);
   push_free(page);
 }
 
-void PagePool::set_indexed(PageId page, bool indexed) {
+// A lease on a life of the page that is over. It says nothing about the page's count.
+void PagePool::meet_stale(const Lease& lease) {
+  BH_CHECK(tracker_->is_on(), "a lease is on a page's current life");
+  const auto index = static_cast<size_t>(lease.page());
+  if (quarantined_[index] != 0) return;  // as is to be expected
+  tracker_->found({.kind = integrity::Kind::kBooks,
+                   .phase = integrity::Phase::kBooks,
+                   .page = lease.page(),
+                   .found_tag = tags_[index],
+                   .found_label = tracker_->label(lease.page()),
+                   .expected_page = lease.page(),
+                   .expected_tag = lease.tag(),
+                   .expected_label = lease.label()});
+}
+
+// A tracked pool goes on without the page.
+void PagePool::meet_broken_books(PageId page, const char* what) {
+  BH_CHECK(tracker_->is_on(), what);
+  tracker_->found({.kind = integrity::Kind::kBooks,
+                   .phase = integrity::Phase::kBooks,
+                   .page = page,
+                   .found_tag = tags_[static_cast<size_t>(page)],
+                   .expected_page = page});
+  // Nobody holds it, so it is neither cached nor free.
+  quarantine(page);
+}
+
+void PagePool::quarantine(PageId page) {
   const auto index = static_cast<size_t>(page);
-  BH_CHECK(lease_count_[index] > 0, "an indexed page is leased");
+  if (quarantined_[index] != 0) return;
+  const bool on_free_list = lease_count_[index] == 0 && is_free(page);
+  if (on_free_list && free_ == reserved_) return;
+  if (on_free_list) remove_free(page);
+  if (is_cached_only(page)) add_cached(-1);
+  indexed_[index] = 0;
+  lease_count_[index] = 0;
+  tags_[index] = next_tag();
+  quarantined_[index] = 1;
+  quarantined_count_.fetch_add(1, std::memory_order_relaxed);
+  tracker_->note(page, Transition::kQuarantined, tags_[index]);
+}
+
+void PagePool::relabel(Lease& lease, Label label) {
+  if (is_stale(lease)) return meet_stale(lease);
+  lease.label_ = label;
+  tracker_->set_label(lease.page(), label);
+  tracker_->note(lease.page(), Transition::kLabelled, lease.tag());
+}
+
+void PagePool::set_indexed(const Lease& lease, bool indexed) {
+  if (is_stale(lease)) return meet_stale(lease);
+  const PageId page = lease.page();
+  const auto index = static_cast<size_t>(page);
+  if (lease_count_[index] == 0) return meet_broken_books(page, "an indexed page is leased");
   if (is_cached_only(page)) add_cached(-1);
   indexed_[index] = indexed ? 1 : 0;
   if (is_cached_only(page)) add_cached(1);
+  tracker_->note(page, indexed ? Transition::kIndexed : Transition::kForgotten, lease.tag());
+  if (indexed) tracker_->seal(page, page_bytes(page));
+}
+
+bool PagePool::is_free(PageId page) const {
+  for (size_t i = 0; i < static_cast<size_t>(free_); ++i) {
+    if (free_ring_[(free_head_ + i) % free_ring_.size()] == page) return true;
+  }
+  return false;
+}
+
+void PagePool::remove_free(PageId page) {
+  size_t kept = 0;
+  for (size_t i = 0; i < static_cast<size_t>(free_); ++i) {
+    const PageId one = free_ring_[(free_head_ + i) % free_ring_.size()];
+    if (one != page) free_ring_[(free_head_ + kept++) % free_ring_.size()] = one;
+  }
+  free_ = static_cast<int32_t>(kept);
+  available_.store(free_ - reserved_, std::memory_order_relaxed);
 }
 
 void PagePool::push_free(PageId page) {

@@ -5,7 +5,9 @@
 // of a page changes when it is handed out and again when it comes back, and no tag value is ever
 // used twice; (3) pages are reused in the order they came back; (4) free pages are never fewer than
 // the pages promised to open reservations; (5) nothing here allocates after construction; (6) the
-// count of pages that only the prefix index holds is right at every moment.
+// count of pages that only the prefix index holds is right at every moment; (7) a page that was
+// quarantined has a new tag, so that no lease on it is good any more, and is never handed out
+// again.
 #pragma once
 
 #include <atomic>
@@ -17,42 +19,18 @@
 
 #include "base/result.h"
 #include "device/buffer.h"
+#include "kv/integrity/tracker.h"
 #include "kv/invariants.h"
 #include "kv/layout.h"
+#include "kv/lease.h"
 #include "kv/page_ref.h"
 
 namespace bulkhead::kv {
 
-class PagePool;
-
-// Keeps one page from being reused. Dropping the last lease of a page frees it.
-//
-// The reference it carries is the one recorded when the page was handed out; it is never read back
-// from the pool, so that a check against the pool's tags compares two independent things.
-class Lease {
- public:
-  Lease() = default;
-  Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), ref_(other.ref_) {}
-  Lease& operator=(Lease&& other) noexcept;
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ~Lease() { release(); }
-
-  explicit operator bool() const { return pool_ != nullptr; }
-  const PageRef& ref() const { return ref_; }
-  PageId page() const { return ref_.page; }
-
-  // One more lease on the same page. From then on the page is read-only to everybody.
-  Lease share() const;
-  void release();
-
- private:
-  friend class PagePool;
-  Lease(PagePool* pool, PageRef ref) : pool_(pool), ref_(ref) {}
-
-  PagePool* pool_ = nullptr;
-  PageRef ref_;
-};
+namespace integrity {
+class FaultPort;
+class Injector;
+}  // namespace integrity
 
 // A promise of pages that are free now and will be there when taken. Drops what it has left.
 class Reservation {
@@ -66,8 +44,8 @@ class Reservation {
   ~Reservation() { release(); }
 
   int32_t pages() const { return pages_; }
-  // The next promised page; there must be one left.
-  Lease take();
+  // The next promised page, for content of this label; there must be one left.
+  Lease take(Label label = 0);
   void release();
 
  private:
@@ -82,12 +60,15 @@ struct PagePoolOptions {
   int32_t pages = 0;
   uint16_t boot_nonce = 0;   // upper bits of every tag: a tag from before a restart is never valid
   bool poison_free = false;  // free pages read as NaN (tests)
+  integrity::Options integrity = {};
+  integrity::FaultPort* faults = nullptr;  // of a server under test; outlives the pool
 };
 
 struct PageCounts {
   int32_t total = 0;
   int32_t available = 0;  // free and not promised to anybody
   int32_t cached = 0;     // held by the prefix index and nobody else
+  int32_t quarantined = 0;
 };
 
 class PagePool {
@@ -113,8 +94,27 @@ class PagePool {
   // A copy of the whole state for validate(); allocates.
   PoolSnapshot snapshot() const;
 
-  // The prefix index says that one of the page's leases is its own, or no longer.
-  void set_indexed(PageId page, bool indexed);
+  // Watches over this pool's pages.
+  integrity::Tracker& integrity() const { return *tracker_; }
+  integrity::FaultPort* faults() const { return faults_; }
+  std::span<const std::byte> page_bytes(PageId page) const {
+    const size_t bytes = layout_.page_bytes();
+    return {arena_.data() + static_cast<size_t>(page) * bytes, bytes};
+  }
+
+  // Takes the page from all its holders for the rest of this pool's life: it has a new tag, the
+  // leases on it are good for nothing, and it is not handed out again. The prefix index must not
+  // know it. Nothing happens to a free page that is promised already.
+  void quarantine(PageId page);
+  // One lease, which is not the prefix index's.
+  bool held_once(PageId page) const {
+    return indexed_[static_cast<size_t>(page)] == 0 && lease_count_[static_cast<size_t>(page)] == 1;
+  }
+  // The page's content turned out to be of this label.
+  void relabel(Lease& lease, Label label);
+
+  // The prefix index says that the lease is its own, or no longer.
+  void set_indexed(const Lease& lease, bool indexed);
   // Held by the prefix index and nobody else.
   bool is_cached_only(PageId page) const {
     return indexed_[static_cast<size_t>(page)] != 0 && lease_count_[static_cast<size_t>(page)] == 1;
@@ -123,14 +123,22 @@ class PagePool {
  private:
   friend class Lease;
   friend class Reservation;
+  friend class integrity::Injector;
 
   PagePool(const PageLayout& layout, const PagePoolOptions& options, device::Buffer arena);
-  Lease take_reserved();
+  Lease take_reserved(Label label);
   void unreserve(int32_t pages);
-  void add_lease(PageId page);
-  void drop_lease(PageId page);
+  void add_lease(const Lease& lease);
+  void drop_lease(const Lease& lease);
+  bool is_stale(const Lease& lease) const {
+    return tags_[static_cast<size_t>(lease.page())] != lease.tag();
+  }
+  void meet_stale(const Lease& lease);
+  void meet_broken_books(PageId page, const char* what);
   void push_free(PageId page);
   PageId pop_free();
+  bool is_free(PageId page) const;
+  void remove_free(PageId page);
   void poison(PageId page);
   void add_cached(int32_t change) {
     cached_.store(cached_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
@@ -143,13 +151,17 @@ class PagePool {
   std::vector<Tag> tags_;              // [pages]
   std::vector<uint32_t> lease_count_;  // [pages]
   std::vector<uint8_t> indexed_;       // [pages]
+  std::vector<uint8_t> quarantined_;   // [pages]
   std::vector<PageId> free_ring_;      // [pages], FIFO
   size_t free_head_ = 0;
   int32_t free_ = 0;
   int32_t reserved_ = 0;
   Tag last_tag_;
+  std::unique_ptr<integrity::Tracker> tracker_;
+  integrity::FaultPort* faults_;
   std::atomic<int32_t> available_{0};  // free_ - reserved_, for other threads
   std::atomic<int32_t> cached_{0};     // pages for which is_cached_only() holds
+  std::atomic<int32_t> quarantined_count_{0};
 };
 
 }  // namespace bulkhead::kv

@@ -171,7 +171,7 @@ TEST(PagePool, KnowsWhichPagesOnlyTheIndexHolds) {
   auto pool = make_pool(4);
   Lease user = take_one(*pool);
   Lease index = user.share();
-  pool->set_indexed(user.page(), true);
+  pool->set_indexed(index, true);
   EXPECT_EQ(pool->counts().cached, 0);
   user.release();
   EXPECT_EQ(pool->counts().cached, 1);
@@ -179,7 +179,7 @@ TEST(PagePool, KnowsWhichPagesOnlyTheIndexHolds) {
   EXPECT_EQ(pool->counts().cached, 0);
   another.release();
   EXPECT_EQ(pool->counts().cached, 1);
-  pool->set_indexed(index.page(), false);
+  pool->set_indexed(index, false);
   EXPECT_EQ(pool->counts().cached, 0);
   EXPECT_EQ(pool->counts().available, 3);
   index.release();

@@ -4,6 +4,7 @@
 // reused.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kv/layout.h"
@@ -12,6 +13,21 @@ namespace bulkhead::kv {
 
 // Upper 16 bits: nonce of this start of the process; lower 48: one counter for the whole pool.
 using Tag = uint64_t;
+
+// Whose content a page holds: 32 bits of its tenant's scope; 0: nobody's in particular, so
+// everybody may read it.
+using Label = uint32_t;
+
+// Of a scope that comes from the authenticated key. Two scopes have one label once in 2^32.
+inline Label label_of(const std::array<uint8_t, 32>& tenant) {
+  Label label = 0;
+  bool any = false;
+  for (size_t i = 0; i < tenant.size(); ++i) {
+    if (i < sizeof(Label)) label = label << 8 | tenant[i];
+    any = any || tenant[i] != 0;
+  }
+  return any && label == 0 ? 1 : label;
+}
 
 struct PageRef {
   PageId page = -1;

@@ -7,15 +7,15 @@
 
 namespace bulkhead::kv {
 
-PageTable::PageTable(PagePool& pool, int64_t tokens_max)
-    : pool_(&pool), page_tokens_(pool.layout().page_tokens) {
+PageTable::PageTable(PagePool& pool, int64_t tokens_max, Label label)
+    : pool_(&pool), page_tokens_(pool.layout().page_tokens), label_(label) {
   const auto pages = static_cast<size_t>(pool.pages_for(tokens_max));
   leases_.reserve(pages);
   ids_.reserve(pages);
 }
 
-PageTable::PageTable(PagePool& pool, int64_t tokens_max, Reservation promise)
-    : PageTable(pool, tokens_max) {
+PageTable::PageTable(PagePool& pool, int64_t tokens_max, Reservation promise, Label label)
+    : PageTable(pool, tokens_max, label) {
   promise_ = std::move(promise);
 }
 
@@ -31,9 +31,14 @@ bool PageTable::cover(int64_t tokens) {
   while (covered_tokens() < tokens) {
     if (promise_.pages() == 0) promise_ = pool_->reserve(1);
     if (promise_.pages() == 0) return false;
-    append(promise_.take());
+    append(promise_.take(label_));
   }
   return true;
+}
+
+void PageTable::relabel(Label label) {
+  label_ = label;
+  for (Lease& lease : leases_) pool_->relabel(lease, label);
 }
 
 void PageTable::append(Lease lease) {

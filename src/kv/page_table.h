@@ -17,10 +17,11 @@ namespace bulkhead::kv {
 class PageTable {
  public:
   PageTable() = default;
-  // Empty, for a sequence that never has more than `tokens_max` tokens.
-  PageTable(PagePool& pool, int64_t tokens_max);
+  // Empty, for a sequence that never has more than `tokens_max` tokens; its pages will hold content
+  // of this label.
+  PageTable(PagePool& pool, int64_t tokens_max, Label label = 0);
   // The same, with pages that were promised before.
-  PageTable(PagePool& pool, int64_t tokens_max, Reservation promise);
+  PageTable(PagePool& pool, int64_t tokens_max, Reservation promise, Label label = 0);
   PageTable(PageTable&&) noexcept = default;
   PageTable& operator=(PageTable&&) noexcept = default;
 
@@ -32,6 +33,9 @@ class PageTable {
 
   std::span<const PageId> pages() const { return ids_; }
   std::span<const Lease> leases() const { return leases_; }
+  Label label() const { return label_; }
+  // The sequence's tenant became known: of the pages it has and of those to come.
+  void relabel(Label label);
   int64_t covered_tokens() const { return static_cast<int64_t>(ids_.size()) * page_tokens_; }
   // Drops every lease and what is left of the promise.
   void clear();
@@ -44,6 +48,7 @@ class PageTable {
 
   PagePool* pool_ = nullptr;
   int32_t page_tokens_ = 0;
+  Label label_ = 0;
   Reservation promise_;
   std::vector<Lease> leases_;
   std::vector<PageId> ids_;  // the page of each lease, in the form a model reads

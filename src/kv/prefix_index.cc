@@ -92,7 +92,7 @@ void PrefixIndex::insert(const Tenant& tenant, std::span<const int32_t> tokens, 
 // clear() its pages are nobody's nodes any more.
 PageId PrefixIndex::known_end(const PageTable& table) const {
   if (table.chain_.pages == 0) return kNone;
-  const PageRef& ref = table.leases()[static_cast<size_t>(table.chain_.pages) - 1].ref();
+  const PageRef ref = table.leases()[static_cast<size_t>(table.chain_.pages) - 1].ref();
   const Node& one = nodes_[static_cast<size_t>(ref.page)];
   return one.lease && one.lease.ref() == ref ? ref.page : kNone;
 }
@@ -109,6 +109,25 @@ bool PrefixIndex::make_room(int32_t pages) {
 
 void PrefixIndex::clear() {
   while (newest_ != kNone) remove(newest_);
+}
+
+// Whether the chain of nodes that ends in `page` has `above` in it.
+bool PrefixIndex::goes_through(PageId page, PageId above) const {
+  for (; page != kNone; page = nodes_[static_cast<size_t>(page)].parent) {
+    if (page == above) return true;
+  }
+  return false;
+}
+
+void PrefixIndex::discard(PageId page) {
+  if (!enabled_ || !node(page).lease) return;
+  // Parents last: a chain is followed from its end.
+  std::vector<PageId> gone;
+  for (PageId one = newest_; one != kNone; one = node(one).older) {
+    if (one != page && goes_through(one, page)) gone.push_back(one);
+  }
+  gone.push_back(page);
+  for (const PageId one : gone) remove(one);
 }
 
 std::vector<PageRef> PrefixIndex::holders() const {
@@ -179,7 +198,7 @@ void PrefixIndex::add(const Name& name, const Lease& lease) {
   if (name.parent != kNone) ++node(name.parent).children;
   link_newest(page);
   ++nodes_used_;
-  pool_.set_indexed(page, true);
+  pool_.set_indexed(fresh.lease, true);
 }
 
 void PrefixIndex::remove(PageId page) {
@@ -191,7 +210,7 @@ void PrefixIndex::remove(PageId page) {
   if (gone.parent != kNone && node(gone.parent).lease) --node(gone.parent).children;
   unlink(page);
   --nodes_used_;
-  pool_.set_indexed(page, false);
+  pool_.set_indexed(gone.lease, false);
   gone.lease.release();
 }
 

@@ -51,7 +51,10 @@ class PrefixIndex {
   bool make_room(int32_t pages);
   // Forgets everything. Pages in use stay with their users.
   void clear();
+  // Forgets the page, if it is known, and everything that goes on from it.
+  void discard(PageId page);
 
+  PagePool& pool() const { return pool_; }
   int32_t size() const { return nodes_used_; }
   // Any thread.
   uint64_t evicted_pages() const { return evicted_.load(std::memory_order_relaxed); }
@@ -89,6 +92,7 @@ class PrefixIndex {
   PageId find(const Name& name);
   void add(const Name& name, const Lease& lease);
   void remove(PageId page);
+  bool goes_through(PageId page, PageId above) const;
   bool evict_one();
   void touch(PageId page);
   void touch_chain(PageId last);

@@ -1,0 +1,44 @@
+#include "kv/integrity/isolate.h"
+
+#include <algorithm>
+
+namespace bulkhead::kv::integrity {
+namespace {
+
+bool in_pool(const PagePool& pool, PageId page) {
+  return page >= 0 && static_cast<size_t>(page) < pool.tags().size();
+}
+
+}  // namespace
+
+void withdraw(PagePool& pool, PrefixIndex* index, PageId page) {
+  if (index != nullptr) index->discard(page);
+  pool.quarantine(page);
+}
+
+void isolate(PagePool& pool, PrefixIndex* index, const Reading& reading, Phase phase) {
+  const size_t entries = std::min(reading.pages.size(), reading.expected.size());
+  for (size_t i = 0; i < entries; ++i) {
+    const PageId found = reading.pages[i];
+    const Lease& expected = reading.expected[i];
+    const PageId page = expected.page();
+    if (!in_pool(pool, page)) continue;
+    const bool life_ended = pool.tags()[static_cast<size_t>(page)] != expected.tag();
+    const Label label = pool.integrity().label(page);
+    const bool foreign =
+        label != expected.label() || (expected.label() != 0 && expected.label() != reading.label);
+    if (found == page && !life_ended && !foreign) continue;
+    // Another tenant's page is in order; it should only not have been given to this reader.
+    const bool books_wrong = life_ended || label != expected.label();
+    if (books_wrong || (found != page && pool.held_once(page))) {
+      withdraw(pool, index, page);
+    } else if (foreign && index != nullptr) {
+      index->discard(page);
+    }
+    if (phase == Phase::kAfter && found != page && in_pool(pool, found)) {
+      withdraw(pool, index, found);
+    }
+  }
+}
+
+}  // namespace bulkhead::kv::integrity

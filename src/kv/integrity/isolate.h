@@ -1,0 +1,23 @@
+// What becomes of the pages of a reading that failed its check.
+//
+// Threads: step thread. Invariants: pages that others hold in good standing stay with them; a page
+// that may hold wrong bytes, or that the books contradict, is quarantined and leaves the prefix
+// index with everything below it.
+#pragma once
+
+#include "kv/integrity/tracker.h"
+#include "kv/page_pool.h"
+#include "kv/prefix_index.h"
+
+namespace bulkhead::kv::integrity {
+
+// Withdraws the page from whoever holds it, for the rest of this start of the process. `index`: of
+// the same pool, or null.
+void withdraw(PagePool& pool, PrefixIndex* index, PageId page);
+
+// Before a step reads, nothing was touched: only expected pages are withdrawn, those that are
+// another life's now and those that the reader holds alone. After it, the pages that were found in
+// their place as well.
+void isolate(PagePool& pool, PrefixIndex* index, const Reading& reading, Phase phase);
+
+}  // namespace bulkhead::kv::integrity

@@ -1,0 +1,45 @@
+// Looks again at pages that nobody writes any more: do they still have the bytes they were sealed
+// with?
+//
+// Threads: step thread, between steps. Invariants: a bounded number of pages a call; every sealed
+// page is seen before any is seen again; a page with other bytes is withdrawn from all its holders,
+// whose next check ends them (mode abort), or is told and left (mode observe).
+#pragma once
+
+#include <cstdint>
+
+#include "kv/page_pool.h"
+#include "kv/prefix_index.h"
+
+namespace bulkhead::kv::integrity {
+
+struct ScrubOptions {
+  int32_t pages_at_rest = 16;  // of one call of at_rest(); 0: never scrubs
+  int32_t steps_between = 64;  // under load: one page after so many steps
+};
+
+class Scrubber {
+ public:
+  // `index`: of the same pool, or null.
+  Scrubber(PagePool& pool, PrefixIndex* index, const ScrubOptions& options)
+      : pool_(pool),
+        index_(index),
+        options_(options),
+        active_(pool.integrity().is_on() && options.pages_at_rest > 0) {}
+
+  void after_step();
+  void at_rest();
+
+ private:
+  void visit(int32_t pages);
+  void look_at(PageId page);
+
+  PagePool& pool_;
+  PrefixIndex* index_;
+  const ScrubOptions options_;
+  const bool active_;
+  int32_t steps_ = 0;
+  PageId next_ = 0;
+};
+
+}  // namespace bulkhead::kv::integrity
