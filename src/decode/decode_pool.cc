@@ -19,7 +19,13 @@ DecodePool::DecodePool(const DecodeOptions& options, const DecodeDeps& deps)
                rows <= limits.logits_rows_max,
            "every running sequence has a row in one forward");
   BH_CHECK((deps.index == nullptr) != (deps.own_pages == nullptr), "pages are shared or its own");
+  guard_ = engine::make_step_guard(read_pages(), options.running_max);
   sequences_.reserve(options.running_max);
+}
+
+// The pool that holds what decode reads.
+kv::PagePool& DecodePool::read_pages() const {
+  return deps_.own_pages != nullptr ? *deps_.own_pages : deps_.index->pool();
 }
 
 bool DecodePool::reserve(const wire::SequenceState& state) {
@@ -30,7 +36,7 @@ bool DecodePool::reserve(const wire::SequenceState& state) {
 std::optional<wire::PageGauges> DecodePool::pages() const {
   if (deps_.own_pages == nullptr) return std::nullopt;
   const kv::PageCounts counts = deps_.own_pages->counts();
-  return wire::PageGauges{counts.total, counts.available, counts.cached};
+  return wire::PageGauges{counts.total, counts.available, counts.cached, counts.quarantined};
 }
 
 bool DecodePool::prepare(wire::PoolEvents& events) {
@@ -44,11 +50,31 @@ wire::StepReport DecodePool::step(wire::PoolEvents& events) {
     // Whoever steps should not rest while the link has work.
     return {deps_.link.in_transit() > 0 ? StepOutcome::kCommitted : StepOutcome::kIdle, 0, 0};
   }
+  StepOutcome outcome = StepOutcome::kCommitted;
   plan();
+  // A page that is withdrawn may be another sequence's too, so whoever is left is looked at again.
+  while (!guard_->before(plan_, sequences_)) {
+    outcome = StepOutcome::kFailed;
+    drop_refused(events);
+    if (sequences_.empty()) return {outcome, 0, 0};
+    plan();
+  }
   const int32_t rows = plan_.rows();
-  // The pages of the plan will be verified here, and once more before commit lets a token out.
   deps_.executor.run(plan_);
-  return {commit(events), rows, rows};
+  guard_->after();
+  return {std::max(outcome, commit(events)), rows, rows};
+}
+
+void DecodePool::drop_refused(wire::PoolEvents& events) {
+  size_t kept = 0;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (guard_->failed(i)) {
+      engine::end_refused(sequences_[i], events);
+    } else if (kept++ != i) {
+      sequences_[kept - 1] = std::move(sequences_[i]);
+    }
+  }
+  sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(kept), sequences_.end());
 }
 
 void DecodePool::accept(wire::PoolEvents& events) {
@@ -57,8 +83,13 @@ void DecodePool::accept(wire::PoolEvents& events) {
     if (!handoff) return;
     const wire::Slot slot = handoff->state.slot;
     BH_CHECK(handoff->state.unwritten().size() == 1, "decode continues from one fresh token");
-    sequences_.push_back({std::move(handoff->state), std::move(handoff->pages)});
+    Sequence arrived{std::move(handoff->state), std::move(handoff->pages)};
     events.on_accepted(slot);
+    if (handoff->intact && guard_->holds_own_text(arrived, arrived.state.written)) {
+      sequences_.push_back(std::move(arrived));
+    } else {
+      engine::end_refused(arrived, events);
+    }
   }
 }
 
@@ -74,7 +105,10 @@ bool DecodePool::cover() {
 
 // Where prefill's pages are decode's too, whoever comes next may find them.
 void DecodePool::keep(Sequence& sequence) {
-  if (deps_.index != nullptr) engine::keep_for_reuse(sequence, *deps_.index);
+  if (deps_.index == nullptr) return;
+  const int32_t page_tokens = read_pages().layout().page_tokens;
+  const int32_t whole = sequence.state.written / page_tokens * page_tokens;
+  if (guard_->holds_own_text(sequence, whole)) engine::keep_for_reuse(sequence, *deps_.index);
 }
 
 void DecodePool::plan() {
@@ -89,8 +123,15 @@ StepOutcome DecodePool::commit(wire::PoolEvents& events) {
   size_t kept = 0;
   for (size_t row = 0; row < sequences_.size(); ++row) {
     Sequence& sequence = sequences_[row];
+    if (guard_->failed(row)) {
+      outcome = StepOutcome::kFailed;
+      engine::end_refused(sequence, events);
+      continue;
+    }
     sequence.state.written += 1;
+    guard_->wrote_token(sequence);
     auto choice = deps_.sampler.sample(deps_.executor.logits(row), sequence.state);
+    if (!choice.ok() && choice.error().field == sampling::kNotFinite) guard_->not_finite(sequence);
     const Settled settled = engine::settle(sequence, std::move(choice), events);
     if (settled == Settled::kGoesOn) {
       if (kept != row) sequences_[kept] = std::move(sequence);

@@ -6,15 +6,18 @@
 // sequences share a step has no influence on any answer; a step writes only pages it has, so
 // running out of pages happens before a step and never in it. With pages of its own, decode
 // promises each request all it may ever need before prefill begins, so it never runs out, and
-// leaves nothing to the prefix index.
+// leaves nothing to the prefix index; what a step reads is verified before it and again before it
+// emits anything (engine/step_guard.h), and a sequence that fails ends alone.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/executor.h"
 #include "engine/sequence.h"
+#include "engine/step_guard.h"
 #include "sampling/sampler.h"
 #include "transfer/link.h"
 #include "wire/pools.h"
@@ -31,7 +34,7 @@ struct DecodeDeps {
   transfer::Link& link;
   // One of the two: the index over the pages that both pools use, or pages of decode's own.
   kv::PrefixIndex* index = nullptr;
-  const kv::PagePool* own_pages = nullptr;
+  kv::PagePool* own_pages = nullptr;
 };
 
 class DecodePool final : public wire::DecodePort {
@@ -54,10 +57,14 @@ class DecodePool final : public wire::DecodePort {
   bool cover();
   void keep(engine::Sequence& sequence);
   void plan();
+  // Ends whoever the guard found wanting before the step.
+  void drop_refused(wire::PoolEvents& events);
+  kv::PagePool& read_pages() const;
   wire::StepOutcome commit(wire::PoolEvents& events);
 
   const DecodeOptions options_;
   DecodeDeps deps_;
+  std::unique_ptr<engine::StepGuard> guard_;
   std::vector<engine::Sequence> sequences_;  // in order of arrival
   engine::StepPlan plan_;                    // slice i belongs to sequences_[i]
 };

@@ -27,6 +27,8 @@ class StepPlan {
   std::span<const model::SequenceSlice> slices() const { return slices_; }
   // Beyond the limits is our own mistake.
   void add(const model::SequenceSlice& slice);
+  // What the slice reads instead; lasts until the step is over.
+  void set_pages(size_t slice, std::span<const kv::PageId> pages) { slices_[slice].pages = pages; }
 
  private:
   const model::StepLimits limits_;

@@ -175,6 +175,7 @@ void PagePool::drop_lease(const Lease& lease) {
     return;
   }
   if (indexed_[index] != 0) {
+    add_cached(-1);  // as it was while this seemed to be the index's lease
     return meet_broken_books(page, "the index lets go of a page by its own lease");
   }
   tags_[index] = next_tag();
@@ -212,6 +213,8 @@ void PagePool::meet_broken_books(PageId page, const char* what) {
 
 void PagePool::quarantine(PageId page) {
   const auto index = static_cast<size_t>(page);
+  forget(page);
+  // The index may have met what is wrong with it, too.
   if (quarantined_[index] != 0) return;
   const bool on_free_list = lease_count_[index] == 0 && is_free(page);
   if (on_free_list && free_ == reserved_) return;

@@ -32,6 +32,15 @@ class FaultPort;
 class Injector;
 }  // namespace integrity
 
+// Who holds pages for whoever comes next: told when one of them must not be kept.
+class PageKeeper {
+ public:
+  virtual void discard(PageId page) = 0;
+
+ protected:
+  ~PageKeeper() = default;
+};
+
 // A promise of pages that are free now and will be there when taken. Drops what it has left.
 class Reservation {
  public:
@@ -102,10 +111,19 @@ class PagePool {
     return {arena_.data() + static_cast<size_t>(page) * bytes, bytes};
   }
 
+  // The prefix index, while there is one.
+  void set_keeper(PageKeeper* keeper) { keeper_ = keeper; }
+  void remove_keeper(const PageKeeper* keeper) {
+    if (keeper_ == keeper) keeper_ = nullptr;
+  }
   // Takes the page from all its holders for the rest of this pool's life: it has a new tag, the
-  // leases on it are good for nothing, and it is not handed out again. The prefix index must not
-  // know it. Nothing happens to a free page that is promised already.
+  // leases on it are good for nothing, and it is not handed out again; the prefix index forgets it
+  // with everything that goes on from it. Nothing happens to a free page that is promised already.
   void quarantine(PageId page);
+  // Nobody who comes next shall find the page.
+  void forget(PageId page) {
+    if (keeper_ != nullptr) keeper_->discard(page);
+  }
   // One lease, which is not the prefix index's.
   bool held_once(PageId page) const {
     return indexed_[static_cast<size_t>(page)] == 0 && lease_count_[static_cast<size_t>(page)] == 1;
@@ -159,6 +177,7 @@ class PagePool {
   Tag last_tag_;
   std::unique_ptr<integrity::Tracker> tracker_;
   integrity::FaultPort* faults_;
+  PageKeeper* keeper_ = nullptr;
   std::atomic<int32_t> available_{0};  // free_ - reserved_, for other threads
   std::atomic<int32_t> cached_{0};     // pages for which is_cached_only() holds
   std::atomic<int32_t> quarantined_count_{0};

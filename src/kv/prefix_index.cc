@@ -29,6 +29,7 @@ PrefixIndex::PrefixIndex(PagePool& pool, const PrefixIndexOptions& options)
       page_tokens_(static_cast<size_t>(pool.layout().page_tokens)),
       scratch_(2 * kKeyBytes + page_tokens_ * sizeof(int32_t)) {
   if (!enabled_) return;
+  pool.set_keeper(this);
   const auto pages = static_cast<size_t>(pool.counts().total);
   nodes_.resize(pages);
   tokens_.resize(pages * page_tokens_);
@@ -41,7 +42,10 @@ PrefixIndex::PrefixIndex(PagePool& pool, const PrefixIndexOptions& options)
   identity_ = sha256(facts);
 }
 
-PrefixIndex::~PrefixIndex() { clear(); }
+PrefixIndex::~PrefixIndex() {
+  clear();
+  pool_.remove_keeper(this);
+}
 
 int32_t PrefixIndex::match(const Tenant& tenant, std::span<const int32_t> tokens,
                            PageTable& table) {
@@ -127,7 +131,9 @@ void PrefixIndex::discard(PageId page) {
     if (one != page && goes_through(one, page)) gone.push_back(one);
   }
   gone.push_back(page);
-  for (const PageId one : gone) remove(one);
+  for (const PageId one : gone) {
+    if (node(one).lease) remove(one);
+  }
 }
 
 std::vector<PageRef> PrefixIndex::holders() const {
@@ -203,6 +209,8 @@ void PrefixIndex::add(const Name& name, const Lease& lease) {
 
 void PrefixIndex::remove(PageId page) {
   Node& gone = node(page);
+  // What the pool finds wrong about it is not to be discarded once more.
+  Lease lease = std::move(gone.lease);
   PageId* at = &buckets_[bucket_of(gone.key)];
   while (*at != page) at = &node(*at).bucket_next;
   *at = gone.bucket_next;
@@ -210,8 +218,7 @@ void PrefixIndex::remove(PageId page) {
   if (gone.parent != kNone && node(gone.parent).lease) --node(gone.parent).children;
   unlink(page);
   --nodes_used_;
-  pool_.set_indexed(gone.lease, false);
-  gone.lease.release();
+  pool_.set_indexed(lease, false);
 }
 
 // The oldest node that nobody uses and nothing depends on. Nodes passed over are in use or lead to

@@ -34,7 +34,7 @@ struct PrefixIndexOptions {
 // Who may share pages with whom: from the authenticated key.
 using Tenant = std::array<uint8_t, 32>;
 
-class PrefixIndex {
+class PrefixIndex final : public PageKeeper {
  public:
   PrefixIndex(PagePool& pool, const PrefixIndexOptions& options);
   ~PrefixIndex();
@@ -52,7 +52,7 @@ class PrefixIndex {
   // Forgets everything. Pages in use stay with their users.
   void clear();
   // Forgets the page, if it is known, and everything that goes on from it.
-  void discard(PageId page);
+  void discard(PageId page) override;
 
   PagePool& pool() const { return pool_; }
   int32_t size() const { return nodes_used_; }

@@ -12,7 +12,11 @@ using engine::Settled;
 using wire::StepOutcome;
 
 PrefillPool::PrefillPool(const PrefillOptions& options, const PrefillDeps& deps)
-    : options_(options), deps_(deps), plan_(deps.executor.limits()) {
+    : options_(options),
+      deps_(deps),
+      guard_(engine::make_step_guard(deps.pages, options.sequences_max)),
+      scrubber_(deps.pages, options.scrub),
+      plan_(deps.executor.limits()) {
   BH_CHECK(options.sequences_max > 0, "room for at least one prompt");
   set_chunk_tokens(options.chunk_tokens);
   sequences_.reserve(options.sequences_max);
@@ -25,7 +29,7 @@ void PrefillPool::set_chunk_tokens(int32_t tokens) {
 
 wire::PageGauges PrefillPool::pages() const {
   const kv::PageCounts counts = deps_.pages.counts();
-  return {counts.total, counts.available, counts.cached};
+  return {counts.total, counts.available, counts.cached, counts.quarantined};
 }
 
 int32_t PrefillPool::room() const {
@@ -42,10 +46,8 @@ std::optional<wire::Admission> PrefillPool::admit(wire::SequenceState& state, in
   const int32_t room_now = room();
   const auto tokens = static_cast<int64_t>(state.tokens.size());
   const int64_t needed = options_.shares_pages ? std::min(tokens + 1, state.tokens_max()) : tokens;
-  kv::PageTable pages(deps_.pages, state.tokens_max());
-  // A score needs the logits of its row, and so the row.
-  const int32_t cached =
-      state.wants_scores() ? 0 : deps_.index.match(state.cache.tenant, state.tokens, pages);
+  kv::PageTable pages(deps_.pages, state.tokens_max(), kv::label_of(state.cache.tenant));
+  const int32_t cached = find_cached(state, pages);
   const int32_t missing =
       deps_.pages.pages_for(needed) - static_cast<int32_t>(pages.pages().size());
   if (!deps_.index.make_room(missing + spare_pages) || !pages.promise(needed)) {
@@ -60,14 +62,45 @@ std::optional<wire::Admission> PrefillPool::admit(wire::SequenceState& state, in
   return wire::Admission{cached};
 }
 
+int32_t PrefillPool::find_cached(wire::SequenceState& state, kv::PageTable& pages) {
+  // A score needs the logits of its row, and so the row.
+  if (state.wants_scores()) return 0;
+  const int32_t cached = deps_.index.match(state.cache.tenant, state.tokens, pages);
+  const auto text = std::span(state.tokens).first(static_cast<size_t>(cached));
+  if (cached == 0 || guard_->holds(pages, text, state.id)) return cached;
+  // Nothing was read yet: the prompt is computed anew.
+  pages.clear();
+  return 0;
+}
+
 wire::StepReport PrefillPool::step(wire::PoolEvents& events) {
+  StepOutcome outcome = StepOutcome::kCommitted;
   plan();
   if (plan_.empty()) return {};
+  // A page that is withdrawn may be another sequence's too, so whoever is left is looked at again.
+  while (!guard_->before(plan_, sequences_)) {
+    outcome = StepOutcome::kFailed;
+    drop_refused(events);
+    plan();
+    if (plan_.empty()) return {outcome, 0, 0};
+  }
   const auto sequences = static_cast<int32_t>(plan_.slices().size());
   const int32_t rows = plan_.rows();
-  // A prefix read from the cache will be verified here, on the plan the executor reads.
   deps_.executor.run(plan_);
-  return {commit(events), sequences, rows};
+  guard_->after();
+  outcome = std::max(outcome, commit(events));
+  scrubber_.after_step();
+  return {outcome, sequences, rows};
+}
+
+// Those of the plan alone were looked at, and they are the first.
+void PrefillPool::drop_refused(wire::PoolEvents& events) {
+  const size_t planned = plan_.slices().size();
+  for (size_t i = planned; i-- > 0;) {
+    if (!guard_->failed(i)) continue;
+    engine::end_refused(sequences_[i], events);
+    sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 void PrefillPool::plan() {
@@ -98,7 +131,15 @@ StepOutcome PrefillPool::commit(wire::PoolEvents& events) {
     const size_t rows = slice.logits == model::LogitsFor::kAll    ? slice.tokens.size()
                         : slice.logits == model::LogitsFor::kLast ? 1
                                                                   : 0;
+    if (guard_->failed(done)) {
+      engine::end_refused(sequence, events);
+      outcome = StepOutcome::kFailed;
+      row += rows;
+      ++done;
+      continue;
+    }
     sequence.state.written += static_cast<int32_t>(slice.tokens.size());
+    guard_->wrote(sequence, slice.position);
     const bool failed = slice.logits == model::LogitsFor::kAll &&
                         !score(sequence, slice.position, row, rows, events);
     if (!failed && !sequence.state.unwritten().empty()) {
@@ -118,11 +159,16 @@ StepOutcome PrefillPool::commit(wire::PoolEvents& events) {
 // Every token is in the cache and row `row` holds the logits after the last one.
 StepOutcome PrefillPool::finish_prompt(Sequence& sequence, size_t row, wire::PoolEvents& events) {
   const wire::Slot slot = sequence.state.slot;
+  if (!guard_->holds_own_text(sequence, sequence.state.written)) {
+    engine::end_refused(sequence, events);
+    return StepOutcome::kFailed;
+  }
   Settled settled = Settled::kEnded;
   if (sequence.state.max_tokens == 0) {
     engine::settle_without_token(sequence, events);
   } else {
     auto choice = deps_.sampler.sample(deps_.executor.logits(row), sequence.state);
+    if (!choice.ok() && choice.error().field == sampling::kNotFinite) guard_->not_finite(sequence);
     settled = engine::settle(sequence, std::move(choice), events);
   }
   if (settled != Settled::kFailed) engine::keep_for_reuse(sequence, deps_.index);
@@ -150,6 +196,7 @@ bool PrefillPool::score(Sequence& sequence, int32_t position, size_t first_row, 
         deps_.sampler.score(deps_.executor.logits(first_row + i),
                             state.tokens[static_cast<size_t>(next)], state.prompt_logprobs);
     if (!scored.ok()) {
+      guard_->not_finite(sequence);
       const Settled settled = engine::settle(sequence, std::move(scored), events);
       BH_CHECK(settled == Settled::kFailed, "an error ends its sequence");
       sequence.pages.clear();

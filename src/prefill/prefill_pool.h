@@ -6,15 +6,19 @@
 // decode goes on in them), so that prefill cannot run out of pages; what the prefix index knows is
 // not computed again, and the last token always is; a prompt enters the index once its logits have
 // proved finite; the first token settles like any other, so a request for one token never reaches
-// decode.
+// decode; what a step reads is verified before it and again before it emits anything
+// (engine/step_guard.h), and a sequence that fails ends alone.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/executor.h"
 #include "engine/sequence.h"
+#include "engine/step_guard.h"
+#include "kv/integrity/scrubber.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sampling/sampler.h"
@@ -28,6 +32,7 @@ struct PrefillOptions {
   uint32_t sequences_max = 64;  // prompts being worked on
   // Decode goes on in the pages that prefill filled, so admission thinks of its next token too.
   bool shares_pages = true;
+  kv::integrity::ScrubOptions scrub = {};
 };
 
 struct PrefillDeps {
@@ -47,6 +52,7 @@ class PrefillPool final : public wire::PrefillPort {
   void abort(wire::Slot slot, wire::PoolEvents& events) override;
   std::optional<wire::SequenceState> preempt(wire::Slot slot) override;
   void flush_cache() override { deps_.index.clear(); }
+  void rest() override { scrubber_.at_rest(); }
   wire::PageGauges pages() const override;
 
   // From the next step on; 1 .. the model's rows_max. The answer does not depend on it.
@@ -63,7 +69,11 @@ class PrefillPool final : public wire::PrefillPort {
 
   std::vector<engine::Sequence>::iterator find(wire::Slot slot);
   int32_t room() const;
+  // Appends the pages that the index has for the sequence, and says how many tokens they hold.
+  int32_t find_cached(wire::SequenceState& state, kv::PageTable& pages);
   void plan();
+  // Ends whoever the guard found wanting before the step.
+  void drop_refused(wire::PoolEvents& events);
   wire::StepOutcome commit(wire::PoolEvents& events);
   wire::StepOutcome finish_prompt(engine::Sequence& sequence, size_t row, wire::PoolEvents& events);
   // False when a row was not finite; the sequence has its end then.
@@ -72,6 +82,8 @@ class PrefillPool final : public wire::PrefillPort {
 
   PrefillOptions options_;
   PrefillDeps deps_;
+  std::unique_ptr<engine::StepGuard> guard_;
+  kv::integrity::Scrubber scrubber_;
   Refusal refusal_;
   std::vector<engine::Sequence> sequences_;  // oldest first
   engine::StepPlan plan_;                    // slice i belongs to sequences_[i]

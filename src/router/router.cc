@@ -19,6 +19,14 @@ namespace {
 
 constexpr nanoseconds kNever = nanoseconds::max();
 
+wire::Ending no_room_left() {
+  return {wire::FinishReason::kError, wire::TokenId{-1},
+          base::Error{base::ErrorCode::kResourceExhausted,
+                      "the cache has lost pages to failed checks, and what is left does not hold "
+                      "this request; try a shorter one, or another server",
+                      {}}};
+}
+
 }  // namespace
 
 struct Router::Request {
@@ -107,7 +115,9 @@ StepOutcome Router::step() {
   const StepOutcome outcome = run_pools();
   const nanoseconds after_pools = now_;
   publish();
-  if (outcome != StepOutcome::kIdle) {
+  if (outcome == StepOutcome::kIdle) {
+    deps_.prefill.rest();
+  } else {
     between_steps_.record((before_pools - start) + (deps_.clock.now() - after_pools));
   }
   return outcome;
@@ -195,14 +205,22 @@ void Router::admit() {
       ++next;
       continue;
     }
-    // Later requests do not overtake one that does not fit yet: nobody waits for ever.
-    if (!deps_.decode.reserve(request.sequence)) break;
+    // Later requests do not overtake one that does not fit yet: nobody waits for ever. With nobody
+    // running there is nothing to wait for, unless workers are still to come.
+    const bool in_vain = running_ == 0 && lost_pages();
+    if (!deps_.decode.reserve(request.sequence)) {
+      if (!in_vain) break;
+      end_early(slot, RequestEvent::kShutdown, no_room_left());
+      continue;
+    }
     // A page to spare for everybody who runs already: whoever enters should not drive out others
     // at once.
     const auto admission = deps_.prefill.admit(request.sequence, static_cast<int32_t>(running_));
     if (!admission) {
       deps_.decode.unreserve(slot);
-      break;
+      if (!in_vain) break;
+      end_early(slot, RequestEvent::kShutdown, no_room_left());
+      continue;
     }
     queued_.erase(slot);
     ++running_;
@@ -215,6 +233,10 @@ void Router::admit() {
   }
 }
 
+bool Router::lost_pages() const {
+  return deps_.prefill.pages().quarantined > 0 || decode_pages().quarantined > 0;
+}
+
 // Somebody has to give up pages: the lowest priority's youngest, wherever it is.
 void Router::preempt_youngest() {
   std::optional<Slot> youngest;
@@ -225,7 +247,9 @@ void Router::preempt_youngest() {
                              request.state == RequestState::kDecoding;
     if (holds_pages && (!youngest || requests_[*youngest].rank < request.rank)) youngest = slot;
   }
-  BH_CHECK(youngest && running_ > 1, "a request that has the cache to itself fits");
+  BH_CHECK(youngest && (running_ > 1 || lost_pages()),
+           "a request that has the cache to itself fits");
+  if (running_ <= 1) return end_early(*youngest, RequestEvent::kShutdown, no_room_left());
   Request& request = requests_[*youngest];
   auto sequence = request.state == RequestState::kPrefilling ? deps_.prefill.preempt(*youngest)
                                                              : deps_.decode.preempt(*youngest);

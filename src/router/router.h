@@ -78,6 +78,8 @@ class Router final : public wire::Generator, private wire::PoolEvents {
   void admit();
   wire::StepOutcome run_pools();
   void preempt_youngest();
+  // Pages failed a check, so that what was to fit when it was accepted may fit no more.
+  bool lost_pages() const;
   bool waits_for_leader(const Request& request) const;
   wire::PageGauges decode_pages() const;
   LogScene scene(const wire::PageGauges& pages, int32_t cache_tokens) const;

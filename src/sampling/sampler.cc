@@ -34,10 +34,14 @@ bool before_min_tokens(const SequenceState& sequence) {
          !sequence.stop_ids.empty();
 }
 
-constexpr const char* kNotFinite =
+constexpr const char* kNotFiniteMessage =
     "the model produced a value that is not a number; the request may be retried";
 
 base::Error failed(const char* what) { return {base::ErrorCode::kInternal, what, {}}; }
+
+base::Error not_finite() {
+  return {base::ErrorCode::kInternal, kNotFiniteMessage, std::string(kNotFinite)};
+}
 
 void add_logprobs(std::span<const float> logits, float greatest, int32_t count,
                   wire::TokenEvent& event) {
@@ -70,7 +74,7 @@ base::Result<wire::TokenEvent> Sampler::score(std::span<const float> logits, Tok
                                               int32_t top) const {
   BH_CHECK(logits.size() == vocabulary_size_, "a row of the vocabulary's width");
   const Greatest raw = find_greatest(logits);
-  if (!raw.finite) return failed(kNotFinite);
+  if (!raw.finite) return not_finite();
   wire::TokenEvent event;
   event.token = token;
   add_logprobs(logits, raw.value, top, event);
@@ -81,7 +85,7 @@ base::Result<wire::TokenEvent> Sampler::sample(std::span<const float> logits,
                                                const SequenceState& sequence) {
   BH_CHECK(logits.size() == vocabulary_size_, "a row of the vocabulary's width");
   const Greatest raw = find_greatest(logits);
-  if (!raw.finite) return failed(kNotFinite);
+  if (!raw.finite) return not_finite();
   stops_masked_ = before_min_tokens(sequence);
   if (sequence.constraint) BH_TRY(constrain(sequence));
   const std::span<const float> row = adjust(logits, sequence);

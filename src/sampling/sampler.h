@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -26,6 +27,9 @@
 #include "wire/sequence_state.h"
 
 namespace bulkhead::sampling {
+
+// The `field` of the error that says that logits are no numbers.
+inline constexpr std::string_view kNotFinite = "not_finite";
 
 class Sampler {
  public:

@@ -8,8 +8,12 @@
 
 #include "base/check.h"
 #include "kernels/kv_write.h"
+#include "kv/integrity/isolate.h"
+#include "kv/integrity/stamp.h"
 
 namespace bulkhead::transfer {
+
+using kv::integrity::Phase;
 
 namespace {
 
@@ -91,7 +95,8 @@ void ConvertingLink::offer(Handoff handoff) {
                                     [slot](const Promise& one) { return one.slot == slot; });
   BH_CHECK(promise != promises_.end(), "admission promised the pages of what is offered");
   Parcel parcel;
-  parcel.pages = kv::PageTable(deps_.to, handoff.state.tokens_max(), std::move(promise->pages));
+  parcel.pages = kv::PageTable(deps_.to, handoff.state.tokens_max(), std::move(promise->pages),
+                               kv::label_of(handoff.state.cache.tenant));
   parcel.handoff = std::move(handoff);
   promises_.erase(promise);
   parcels_.push_back(std::move(parcel));
@@ -101,17 +106,73 @@ int32_t ConvertingLink::pages_of(const Parcel& parcel) const {
   return deps_.to.pages_for(parcel.handoff.state.written);
 }
 
+bool ConvertingLink::is_done(const Parcel& parcel) const {
+  return !parcel.handoff.intact || parcel.converted == pages_of(parcel);
+}
+
 // Adds the parcel's next pages to the moves, as many as there is room for.
 void ConvertingLink::plan(Parcel& parcel) {
   const auto limit = static_cast<size_t>(options_.pages_per_step);
   const int32_t page_tokens = deps_.to.layout().page_tokens;
   const int32_t pages = pages_of(parcel);
+  const size_t moves_before = moves_.size();
+  parcel.before = parcel.converted;
+  if (is_done(parcel)) return;
   for (; parcel.converted < pages && moves_.size() < limit; ++parcel.converted) {
     const auto index = static_cast<size_t>(parcel.converted);
     const int32_t begin = parcel.converted * page_tokens;
     const int32_t tokens = std::min(page_tokens, parcel.handoff.state.written - begin);
     BH_CHECK(parcel.pages.cover(begin + tokens), "promised at admission");
     moves_.push_back({parcel.handoff.pages.pages()[index], parcel.pages.pages()[index], tokens});
+  }
+  if (verify(parcel, Phase::kBefore)) return;
+  moves_.resize(moves_before);
+  fail(parcel);
+}
+
+void ConvertingLink::fail(Parcel& parcel) {
+  parcel.handoff.intact = false;
+  parcel.before = parcel.converted;
+}
+
+bool ConvertingLink::verify(const Parcel& parcel, Phase phase) {
+  // Both, whatever the first says: each pool counts its own.
+  const bool source = verify(deps_.from, parcel.handoff.pages, parcel, phase);
+  const bool target = verify(deps_.to, parcel.pages, parcel, phase);
+  return source && target;
+}
+
+bool ConvertingLink::verify(kv::PagePool& pool, const kv::PageTable& table, const Parcel& parcel,
+                            Phase phase) {
+  kv::integrity::Tracker& tracker = pool.integrity();
+  const auto begin = static_cast<size_t>(parcel.before);
+  const auto pages = static_cast<size_t>(parcel.converted - parcel.before);
+  const kv::integrity::Reading reading{
+      table.pages().subspan(begin, pages), table.leases().subspan(begin, pages),
+      kv::label_of(parcel.handoff.state.cache.tenant), parcel.handoff.state.id};
+  uint8_t bad = 0;
+  if (tracker.check(std::span(&reading, 1), phase, std::span(&bad, 1)) == 0) return true;
+  if (tracker.mode() != kv::integrity::Mode::kAbort) return true;
+  kv::integrity::isolate(pool, reading, Phase::kBefore);
+  return false;
+}
+
+// What is known of the pages' content goes with them.
+void ConvertingLink::hand_marks_on(const Parcel& parcel) {
+  kv::integrity::Tracker& from = deps_.from.integrity();
+  kv::integrity::Tracker& to = deps_.to.integrity();
+  if (!from.is_on()) {
+    kv::integrity::stamp_pages(to, parcel.pages, parcel.handoff.state.written_tokens(),
+                               parcel.before * deps_.to.layout().page_tokens);
+    return;
+  }
+  for (auto i = static_cast<size_t>(parcel.before); i < static_cast<size_t>(parcel.converted);
+       ++i) {
+    const kv::Lease& source = parcel.handoff.pages.leases()[i];
+    const kv::Lease& target = parcel.pages.leases()[i];
+    from.note(source.page(), kv::integrity::Transition::kSent, source.tag());
+    to.note(target.page(), kv::integrity::Transition::kFilled, target.tag());
+    if (const auto stamp = from.stamp(source.page())) to.set_stamp(target.page(), *stamp);
   }
 }
 
@@ -127,16 +188,20 @@ void ConvertingLink::advance() {
   } else {
     for (size_t item = 0; item < moves_.size(); ++item) convert(item, 0);
   }
-  // Prefill's pages are free again as soon as they are not needed.
   for (Parcel& parcel : parcels_) {
-    if (parcel.converted == pages_of(parcel)) parcel.handoff.pages.clear();
+    if (parcel.before == parcel.converted) continue;
+    if (verify(parcel, Phase::kSource)) {
+      hand_marks_on(parcel);
+    } else {
+      fail(parcel);
+    }
+    // Prefill's pages are free again as soon as they are not needed.
+    if (is_done(parcel)) parcel.handoff.pages.clear();
   }
 }
 
 std::optional<Handoff> ConvertingLink::receive() {
-  if (parcels_.empty() || parcels_.front().converted < pages_of(parcels_.front())) {
-    return std::nullopt;
-  }
+  if (parcels_.empty() || !is_done(parcels_.front())) return std::nullopt;
   Handoff handoff = std::move(parcels_.front().handoff);
   handoff.pages = std::move(parcels_.front().pages);
   parcels_.erase(parcels_.begin());

@@ -5,7 +5,9 @@
 // Invariants: a handoff holds prefill's leases until its last page is written, and decode's pages
 // from the promise made at admission on; what is withdrawn or ended gives both back at once, for
 // nothing writes between two steps; pages are converted in the order of the handoffs and of their
-// positions, at most pages_per_step in one advance(); only pages that hold written tokens are.
+// positions, at most pages_per_step in one advance(); only pages that hold written tokens are; both
+// ends are verified before a page is converted and after it, and a handoff with a page that fails
+// is received as one that is not intact.
 #pragma once
 
 #include <functional>
@@ -15,6 +17,7 @@
 
 #include "base/result.h"
 #include "device/thread_pool.h"
+#include "kv/integrity/tracker.h"
 #include "kv/page_pool.h"
 #include "transfer/link.h"
 
@@ -63,11 +66,12 @@ class ConvertingLink final : public Link {
   std::optional<Handoff> withdraw(wire::Slot slot) override;
   size_t in_transit() const override { return parcels_.size(); }
 
-  // One handoff on its way, oldest first.
+  // One handoff on its way, oldest first. A failed one waits for its receiver with what it has.
   struct Parcel {
     Handoff handoff;        // with prefill's pages, until all are converted
     kv::PageTable pages;    // decode's
     int32_t converted = 0;  // pages
+    int32_t before = 0;     // pages that were converted before this advance()
   };
   std::span<const Parcel> parcels() const { return parcels_; }
 
@@ -78,6 +82,13 @@ class ConvertingLink final : public Link {
   };
   int32_t pages_of(const Parcel& parcel) const;
   void plan(Parcel& parcel);
+  bool is_done(const Parcel& parcel) const;
+  // Whether the pages of this advance() are those that were promised and filled, at both ends.
+  bool verify(const Parcel& parcel, kv::integrity::Phase phase);
+  bool verify(kv::PagePool& pool, const kv::PageTable& table, const Parcel& parcel,
+              kv::integrity::Phase phase);
+  void fail(Parcel& parcel);
+  void hand_marks_on(const Parcel& parcel);
 
   const ConvertingLinkOptions options_;
   ConvertingLinkDeps deps_;

@@ -16,6 +16,8 @@ namespace bulkhead::transfer {
 struct Handoff {
   wire::SequenceState state;
   kv::PageTable pages;
+  // False: something was wrong with a page on the way, and whoever receives this ends it.
+  bool intact = true;
 };
 
 class Link {

@@ -19,6 +19,9 @@ inline constexpr std::string_view kTransferFailed = "kv_transfer_failed";
 // Cache pages are not what they should be.
 inline constexpr std::string_view kIntegrity = "kv_integrity";
 
+inline constexpr std::string_view kIntegrityMessage =
+    "the request's cache pages were not what they should be, so it was ended; try again";
+
 inline base::Error fault(std::string_view code, std::string message) {
   return {base::ErrorCode::kUnavailable, std::move(message), std::string(code)};
 }

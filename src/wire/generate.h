@@ -129,10 +129,11 @@ struct GenerateLimits {
 
 struct PageGauges {
   int32_t total = 0;
-  int32_t free = 0;    // neither used nor promised to an admitted request
-  int32_t cached = 0;  // held by the prefix index alone: given up when others need them
+  int32_t free = 0;         // neither used nor promised to an admitted request
+  int32_t cached = 0;       // held by the prefix index alone: given up when others need them
+  int32_t quarantined = 0;  // failed a check, and out of use until the process ends
 
-  int32_t used() const { return total - free - cached; }
+  int32_t used() const { return total - free - cached - quarantined; }
 };
 
 struct GeneratorStatus {

@@ -71,6 +71,8 @@ class PrefillPort {
   virtual std::optional<SequenceState> preempt(Slot slot) = 0;
   // The prefix index forgets everything.
   virtual void flush_cache() = 0;
+  // Nobody has anything to do now: time for a bounded piece of what can wait.
+  virtual void rest() {}
   // Any thread.
   virtual PageGauges pages() const = 0;
 };

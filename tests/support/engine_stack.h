@@ -16,6 +16,7 @@
 #include "decode/decode_pool.h"
 #include "engine/executor.h"
 #include "engine/testing/collecting_sink.h"
+#include "kv/integrity/injector.h"
 #include "kv/invariants.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
@@ -42,6 +43,10 @@ struct StackOptions {
   // Of the split placement; null: one decoder serves both pools.
   kv::PageFormat prefill_cache_format = kv::PageFormat::kBf16;
   model::Decoder* prefill_decoder = nullptr;
+  // Of both pools; the injectors, where given, are attached to their pool.
+  kv::integrity::Mode integrity = kv::integrity::Mode::kOff;
+  kv::integrity::Injector* faults = nullptr;          // of the one pool, or of decode's
+  kv::integrity::Injector* prefill_faults = nullptr;  // of the split placement
 };
 
 class EngineStack {
@@ -50,9 +55,9 @@ class EngineStack {
               const base::Clock* clock = nullptr)
       : clock_(clock != nullptr ? *clock : steady_),
         split_(options.prefill_pages > 0),
-        pages_(make_pages(decoder, options, options.pages, options.cache_format)),
+        pages_(make_pages(decoder, options, options.pages, options.cache_format, options.faults)),
         prefill_pages_(split_ ? make_pages(decoder, options, options.prefill_pages,
-                                           options.prefill_cache_format)
+                                           options.prefill_cache_format, options.prefill_faults)
                               : nullptr),
         index_(filled_pages(),
                {.enabled = options.prefix_cache, .identity = "stand-in", .secret = {1}}),
@@ -138,6 +143,18 @@ class EngineStack {
     }
     return found;
   }
+  // Mismatches of the kind in all pools; nothing: of every kind.
+  uint64_t mismatches(std::optional<kv::integrity::Kind> kind = {}) const {
+    uint64_t sum = 0;
+    for (const kv::PagePool* pool : {pages_.get(), prefill_pages_.get()}) {
+      if (pool == nullptr) continue;
+      const auto counts = pool->integrity().report().mismatches;
+      for (const kv::integrity::Kind one : kv::integrity::kAllKinds) {
+        if (!kind || one == *kind) sum += counts[static_cast<size_t>(one)];
+      }
+    }
+    return sum;
+  }
   // CONSERVE: what an idle engine must look like.
   void expect_idle() {
     EXPECT_TRUE(violations().empty()) << kv::describe(violations());
@@ -147,7 +164,7 @@ class EngineStack {
     const wire::GeneratorStatus status = router_.status();
     EXPECT_EQ(status.running, 0u);
     EXPECT_EQ(status.waiting, 0u);
-    EXPECT_EQ(status.pages.free + status.pages.cached, status.pages.total);
+    EXPECT_EQ(status.pages.used(), 0);
     EXPECT_EQ(status.prefill_pages.has_value(), split_);
     const wire::PageGauges& filled = split_ ? *status.prefill_pages : status.pages;
     EXPECT_EQ(filled.used(), 0);
@@ -171,12 +188,18 @@ class EngineStack {
   }
   static std::unique_ptr<kv::PagePool> make_pages(const model::Decoder& decoder,
                                                   const StackOptions& options, int32_t pages,
-                                                  kv::PageFormat format) {
+                                                  kv::PageFormat format,
+                                                  kv::integrity::Injector* faults) {
     kv::PageLayout layout = decoder.facts().cache;
     layout.page_tokens = options.page_tokens;
     layout.format = format;
-    return take(
-        kv::PagePool::create(layout, {.pages = pages, .boot_nonce = 0xB017, .poison_free = true}));
+    auto pool = take(kv::PagePool::create(layout, {.pages = pages,
+                                                   .boot_nonce = 0xB017,
+                                                   .poison_free = true,
+                                                   .integrity = {.mode = options.integrity},
+                                                   .faults = faults}));
+    if (faults != nullptr) faults->attach(*pool);
+    return pool;
   }
   static wire::GenerateLimits limits(const model::Decoder& decoder, const StackOptions& options) {
     return {decoder.facts().context_tokens,

@@ -137,6 +137,13 @@ bool Injector::damage_snapshot(Fault fault, std::span<Reading> readings) {
       if (&other != reading && !own) return replace(*reading, entry, page, fault);
     }
   }
+  // Nobody else is in this step; somebody may hold a page all the same.
+  for (PageId page = 0; page < pool_->counts().total; ++page) {
+    const bool own =
+        std::find(reading->pages.begin(), reading->pages.end(), page) != reading->pages.end();
+    const bool held = pool_->lease_count_[static_cast<size_t>(page)] > 0;
+    if (held && !own) return replace(*reading, entry, page, fault);
+  }
   return false;
 }
 

@@ -11,12 +11,7 @@ bool in_pool(const PagePool& pool, PageId page) {
 
 }  // namespace
 
-void withdraw(PagePool& pool, PrefixIndex* index, PageId page) {
-  if (index != nullptr) index->discard(page);
-  pool.quarantine(page);
-}
-
-void isolate(PagePool& pool, PrefixIndex* index, const Reading& reading, Phase phase) {
+void isolate(PagePool& pool, const Reading& reading, Phase phase) {
   const size_t entries = std::min(reading.pages.size(), reading.expected.size());
   for (size_t i = 0; i < entries; ++i) {
     const PageId found = reading.pages[i];
@@ -31,12 +26,12 @@ void isolate(PagePool& pool, PrefixIndex* index, const Reading& reading, Phase p
     // Another tenant's page is in order; it should only not have been given to this reader.
     const bool books_wrong = life_ended || label != expected.label();
     if (books_wrong || (found != page && pool.held_once(page))) {
-      withdraw(pool, index, page);
-    } else if (foreign && index != nullptr) {
-      index->discard(page);
+      pool.quarantine(page);
+    } else if (foreign) {
+      pool.forget(page);
     }
     if (phase == Phase::kAfter && found != page && in_pool(pool, found)) {
-      withdraw(pool, index, found);
+      pool.quarantine(found);
     }
   }
 }

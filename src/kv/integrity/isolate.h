@@ -7,17 +7,12 @@
 
 #include "kv/integrity/tracker.h"
 #include "kv/page_pool.h"
-#include "kv/prefix_index.h"
 
 namespace bulkhead::kv::integrity {
 
-// Withdraws the page from whoever holds it, for the rest of this start of the process. `index`: of
-// the same pool, or null.
-void withdraw(PagePool& pool, PrefixIndex* index, PageId page);
-
-// Before a step reads, nothing was touched: only expected pages are withdrawn, those that are
+// Before a step reads, nothing was touched: only expected pages are quarantined, those that are
 // another life's now and those that the reader holds alone. After it, the pages that were found in
 // their place as well.
-void isolate(PagePool& pool, PrefixIndex* index, const Reading& reading, Phase phase);
+void isolate(PagePool& pool, const Reading& reading, Phase phase);
 
 }  // namespace bulkhead::kv::integrity

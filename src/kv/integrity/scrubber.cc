@@ -1,7 +1,5 @@
 #include "kv/integrity/scrubber.h"
 
-#include "kv/integrity/isolate.h"
-
 namespace bulkhead::kv::integrity {
 
 void Scrubber::after_step() {
@@ -37,7 +35,7 @@ void Scrubber::look_at(PageId page) {
                  .expected_page = page,
                  .expected_tag = tag,
                  .expected_label = tracker.label(page)});
-  if (tracker.mode() == Mode::kAbort) withdraw(pool_, index_, page);
+  if (tracker.mode() == Mode::kAbort) pool_.quarantine(page);
 }
 
 }  // namespace bulkhead::kv::integrity

@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "kv/page_pool.h"
-#include "kv/prefix_index.h"
 
 namespace bulkhead::kv::integrity {
 
@@ -20,10 +19,8 @@ struct ScrubOptions {
 
 class Scrubber {
  public:
-  // `index`: of the same pool, or null.
-  Scrubber(PagePool& pool, PrefixIndex* index, const ScrubOptions& options)
+  Scrubber(PagePool& pool, const ScrubOptions& options)
       : pool_(pool),
-        index_(index),
         options_(options),
         active_(pool.integrity().is_on() && options.pages_at_rest > 0) {}
 
@@ -35,7 +32,6 @@ class Scrubber {
   void look_at(PageId page);
 
   PagePool& pool_;
-  PrefixIndex* index_;
   const ScrubOptions options_;
   const bool active_;
   int32_t steps_ = 0;

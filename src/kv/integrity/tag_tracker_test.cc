@@ -11,6 +11,7 @@
 #include "kv/integrity/stamp.h"
 #include "kv/integrity/testing/tracked_pool.h"
 #include "kv/invariants.h"
+#include "kv/prefix_index.h"
 
 namespace bulkhead::kv::integrity {
 namespace {
@@ -202,7 +203,7 @@ TEST(Quarantine, TheIndexForgetsThePageAndWhatGoesOnFromIt) {
   ASSERT_EQ(index.size(), 4);
   const PageId second = table.pages()[1];
   table.clear();
-  withdraw(*pool, &index, second);
+  pool->quarantine(second);
   EXPECT_EQ(index.size(), 1);
   PageTable hit(*pool, 65);
   EXPECT_EQ(index.match({}, std::vector<int32_t>(65, 3), hit), 16);
@@ -221,10 +222,10 @@ TEST(Isolate, PagesThatOthersHoldInGoodStandingStay) {
   const std::vector<PageId> pages(2, foreign.pages()[0]);
   Reading reading = reading_of(table);
   reading.pages = pages;
-  isolate(*pool, nullptr, reading, Phase::kBefore);
+  isolate(*pool, reading, Phase::kBefore);
   EXPECT_THAT(pool->integrity().report().quarantined, ElementsAre(table.pages()[1]));
   // After the step has read, and written, the page in their place is suspect too.
-  isolate(*pool, nullptr, reading, Phase::kAfter);
+  isolate(*pool, reading, Phase::kAfter);
   EXPECT_FALSE(passes(*pool, reading_of(foreign)));
 }
 
@@ -241,7 +242,7 @@ TEST(Isolate, AStaleIndexNodeFailsAndIsForgotten) {
   ASSERT_EQ(index.match({}, tokens, hit), 32);
   const Reading reading = reading_of(hit);
   ASSERT_FALSE(passes(*pool, reading));
-  isolate(*pool, &index, reading, Phase::kBefore);
+  isolate(*pool, reading, Phase::kBefore);
   hit.clear();
   PageTable again(*pool, 33);
   EXPECT_EQ(index.match({}, tokens, again), 0);
@@ -286,7 +287,7 @@ TEST(Scrubber, SeesEverySealedPageAndFindsOneFlippedBit) {
   PrefixIndex index(*pool, {.identity = "m"});
   PageTable table = pool.table(64);
   index.insert({}, std::vector<int32_t>(64, 3), table);
-  Scrubber scrubber(*pool, &index, {.pages_at_rest = 2, .steps_between = 3});
+  Scrubber scrubber(*pool, {.pages_at_rest = 2, .steps_between = 3});
   for (int i = 0; i < 8; ++i) scrubber.at_rest();
   for (int i = 0; i < 9; ++i) scrubber.after_step();
   EXPECT_EQ(pool->integrity().report().pages_scrubbed, 19u);
@@ -306,7 +307,7 @@ TEST(Scrubber, OnlyObservesWhenToldTo) {
   PageTable table = pool.table(16);
   index.insert({}, std::vector<int32_t>(16, 3), table);
   pool->view().arena[0] ^= std::byte{1};
-  Scrubber scrubber(*pool, &index, {});
+  Scrubber scrubber(*pool, {});
   scrubber.at_rest();
   EXPECT_EQ(count(*pool, Kind::kDigest), 1u);
   EXPECT_EQ(pool->counts().quarantined, 0);

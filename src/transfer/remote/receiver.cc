@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kv/integrity/stamp.h"
 #include "transfer/remote/commit_record.h"
 
 namespace bulkhead::transfer::remote {
@@ -182,6 +183,9 @@ std::optional<FaultReport> Receiver::accept(Incoming& incoming, const Commit& co
   GrantRequest& request = incoming.request;
   if (auto bad = check_record(commit, request.transfer, request.tokens, pages_.layout(),
                               incoming.landing)) {
+    pages_.integrity().found({.kind = kv::integrity::Kind::kDigest,
+                              .phase = kv::integrity::Phase::kCommit,
+                              .reader = request.id});
     return bad;
   }
   wire::ByteReader reader(commit.state);
@@ -197,8 +201,10 @@ std::optional<FaultReport> Receiver::accept(Incoming& incoming, const Commit& co
   state.id = request.id;
   state.slot = request.slot;
   state.constraint = std::move(request.constraint);
-  arrivals_.push_back(
-      {request.transfer, {std::move(state), std::move(incoming.landing).take_table()}});
+  kv::PageTable table = std::move(incoming.landing).take_table();
+  table.relabel(kv::label_of(state.cache.tenant));
+  kv::integrity::stamp_pages(pages_.integrity(), table, state.written_tokens(), 0);
+  arrivals_.push_back({request.transfer, {std::move(state), std::move(table)}});
   return std::nullopt;
 }
 

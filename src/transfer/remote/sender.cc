@@ -82,6 +82,7 @@ void Sender::finish(const TransferId& transfer, const kv::PageTable& pages,
   outgoing.finished = true;
   outgoing.finished_at = outgoing.commit_at = clock_.now();
   outgoing.first_token = state.tokens.back();
+  outgoing.label = kv::label_of(state.cache.tenant);
   wire::ByteWriter writer(outgoing.state);
   wire::encode_sequence(state, writer);
 }
@@ -282,17 +283,32 @@ void Sender::commit_due() {
   }
 }
 
+// After the last byte: the pages that were read still are those that were offered.
+bool Sender::source_holds(const Outgoing& outgoing) {
+  kv::integrity::Tracker& tracker = pages_.integrity();
+  if (tracker.is_on()) {
+    std::vector<kv::PageId> ids;
+    ids.reserve(outgoing.source.size());
+    for (const kv::Lease& lease : outgoing.source) ids.push_back(lease.page());
+    const kv::integrity::Reading reading{ids, outgoing.source, outgoing.label, 0};
+    uint8_t bad = 0;
+    tracker.check(std::span(&reading, 1), kv::integrity::Phase::kSource, std::span(&bad, 1));
+    if (bad != 0 && tracker.mode() == kv::integrity::Mode::kAbort) return false;
+  }
+  return std::all_of(outgoing.source.begin(), outgoing.source.end(), [this](const auto& lease) {
+    return pages_.tags()[static_cast<size_t>(lease.page())] == lease.tag();
+  });
+}
+
 void Sender::commit(Transfers::iterator transfer) {
   Outgoing& outgoing = transfer->second;
   if (outgoing.commits >= options_.commits_max) {
     give_up(transfer, {Fault::kPeerLost, "decode does not answer the record"});
     return;
   }
-  for (const kv::Lease& lease : outgoing.source) {
-    if (pages_.tags()[static_cast<size_t>(lease.page())] != lease.ref().tag) {
-      give_up(transfer, {Fault::kIntegrity, "a source page changed its life while it was sent"});
-      return;
-    }
+  if (!source_holds(outgoing)) {
+    give_up(transfer, {Fault::kIntegrity, "a source page changed its life while it was sent"});
+    return;
   }
   Commit record;
   record.grant = outgoing.grant->grant;

@@ -82,6 +82,7 @@ class Sender {
     bool finished = false;
     int32_t first_token = 0;
     std::vector<std::byte> state;
+    kv::Label label = 0;  // of the prompt's tenant
     base::Nanoseconds finished_at{0};
     base::Nanoseconds commit_at{0};  // when the record is due
     int32_t commits = 0;
@@ -113,6 +114,7 @@ class Sender {
   bool stage_next();
   void commit_due();
   void commit(Transfers::iterator transfer);
+  bool source_holds(const Outgoing& outgoing);
   void keep_time();
   void beat();
 

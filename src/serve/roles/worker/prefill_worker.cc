@@ -10,6 +10,12 @@ namespace bulkhead::serve::roles {
 using wire::Slot;
 using wire::StepOutcome;
 
+namespace {
+
+constexpr base::Nanoseconds kRestPause{100'000'000};
+
+}  // namespace
+
 PrefillWorker::PrefillWorker(const WorkerOptions& options, transfer::remote::Transport& transport,
                              wire::PrefillPort& pool, PrefillHandoff& handoff,
                              const base::Clock& clock, base::Logger* logger)
@@ -42,6 +48,10 @@ StepOutcome PrefillWorker::run() {
   }
   const StepOutcome outcome = pool_.step(*this).outcome;
   const bool busy = !waiting_.empty() || handoff_.in_transit() > 0;
+  if (outcome == StepOutcome::kIdle && !busy && clock().now() >= next_rest_) {
+    pool_.rest();
+    next_rest_ = clock().now() + kRestPause;
+  }
   return outcome == StepOutcome::kIdle && busy ? StepOutcome::kCommitted : outcome;
 }
 

@@ -51,7 +51,8 @@ class PrefillWorker final : public Worker {
   wire::PrefillPort& pool_;
   PrefillHandoff& handoff_;
   std::deque<Waiting> waiting_;
-  std::vector<Holders> holders_;  // by slot
+  std::vector<Holders> holders_;    // by slot
+  base::Nanoseconds next_rest_{0};  // when the pool may do what can wait
 };
 
 }  // namespace bulkhead::serve::roles
