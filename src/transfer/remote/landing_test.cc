@@ -113,6 +113,10 @@ TEST_F(LandingTest, RandomHeadersWriteOnlyInsideWhatIsGranted) {
     if (rng.below(2) == 0) wild.tag = rng.below(2) == 0 ? rng.bits() : other.leases()[0].ref().tag;
     wild.offset = rng.below(2) == 0 ? rng.bits() : rng.below(2 * bytes);
     wild.payload = std::span(payload).first(rng.below(kChunk + 1));
+    if (rng.below(4) == 0) {  // a chunk like any other, but for where it goes
+      wild.offset = rng.below(3 * bytes / kChunk) * kChunk;
+      wild.payload = payload;
+    }
     landing.land(wild);
   }
   auto after = arena();
