@@ -35,16 +35,15 @@ def log_of(server):
 class Scenario:
     """The same requests alone, and among all others on a small pool."""
 
-    def __init__(self, flags, pool, page_tokens, count):
-        self.page_tokens = page_tokens
-        flags = [*LIMITS, "--page-size", str(page_tokens), *flags, *pool]
-        self.talks = mix.conversations(count, page_tokens)
-        self.asks = [ask for talk in self.talks for ask in talk]
+    def __init__(self, talks, flags, crowd_flags=(), after_answer=None):
+        flags = [*LIMITS, "--admin-key", mix.ADMIN, *flags]
+        self.talks, self.after_answer = talks, after_answer
+        self.asks = [ask for talk in talks for ask in talk]
         self.logs, self.codes = [], []
         self.alone = self._serve([*flags, "--disable-prefix-cache"],
                                  lambda server: crowd.serially(server, self.talks))
-        self.judge = judge.Judge(self.asks, self.alone, mix.TENANTS)
-        self.crowd = self._serve(flags, self._crowd)
+        self.judge = judge.Judge(self.asks, self.alone, (*mix.TENANTS, mix.ADMIN))
+        self.crowd = self._serve([*flags, *crowd_flags], self._crowd)
 
     def _serve(self, flags, use):
         server = Server(flags, key=",".join(mix.TENANTS), model=str(mix.MODEL))
@@ -55,15 +54,14 @@ class Scenario:
             self.logs.append(log_of(server))
 
     def _crowd(self, server):
-        made = crowd.Crowd(server, WIDTH).run(self.talks)
+        made = crowd.Crowd(server, WIDTH, after_answer=self.after_answer).run(self.talks)
         server.key = mix.TENANTS[0]
         wait_until(lambda: idle(server), "pages and gauges back")
         self.sums = metrics(server)[1]
         return made
 
-    def faults(self, outcomes=None):
-        outcomes = self.crowd.outcomes if outcomes is None else outcomes
-        return self.judge.faults(outcomes) + [
+    def faults(self, may_fail=()):
+        return self.judge.faults(self.crowd.outcomes, may_fail) + [
             fault for log in self.logs for fault in self.judge.log_faults(log)]
 
 
@@ -90,11 +88,12 @@ class Leak(unittest.TestCase):
 
     def check(self, name):
         flags, pool, page_tokens = SCENARIOS[name]
-        scenario = Scenario(flags, pool, page_tokens, REQUESTS // len(SCENARIOS))
+        talks = mix.conversations(REQUESTS // len(SCENARIOS), page_tokens)
+        scenario = Scenario(talks, [*flags, *pool, "--page-size", str(page_tokens)])
         faults = scenario.faults()
         outcomes, sums = scenario.crowd.outcomes, scenario.sums
         print(f"{name}: {len(outcomes)} requests sent for {len(scenario.asks)} answers, "
-              f"{judge.busy(outcomes)} told to come back, "
+              f"errors {judge.errors(outcomes)}, "
               f"{sums['vllm:num_preemptions_total']:.0f} preemptions, "
               f"{sums['vllm:prompt_tokens_cached_total']:.0f} of "
               f"{sums['vllm:prompt_tokens_total']:.0f} prompt tokens cached, "

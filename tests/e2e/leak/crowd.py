@@ -1,4 +1,5 @@
-"""Sends requests one at a time, or many at once by clients that leave, hurry, abort and ask again.
+"""Sends requests one at a time, or many at once: by clients that leave, hurry, abort, ask again, or
+send those of two tenants through one connection.
 
 What came back is kept as it came; judge.py looks at it.
 """
@@ -15,9 +16,9 @@ import harness
 from mix import TENANTS, Ask
 
 # What a client may do besides waiting for its answer. None of them changes what others get.
-WAYS = ("leaves at once", "leaves early", "leaves midway", "hurries", "aborts")
+WAYS = ("leaves at once", "leaves early", "leaves midway", "hurries", "aborts", "shares")
 LEAVING = WAYS[:3]
-BUSY = ("queue_full", "capacity_exceeded")  # codes that mean: ask again
+AGAIN = ("queue_full", "capacity_exceeded", "kv_integrity")  # codes of a client that asks again
 
 
 @dataclasses.dataclass
@@ -34,38 +35,51 @@ class Outcome:
         return self.headers.get("content-type", "").startswith("text/event-stream")
 
     def error(self):
-        """Of an answer that is one, not of a stream that broke."""
-        return json.loads(self.body)["error"] if self.complete and self.status >= 400 else None
+        """Instead of an answer, or at the end of a stream that broke; None: there is none."""
+        if not self.complete:
+            return None
+        if self.status >= 400:
+            return json.loads(self.body)["error"]
+        found = self.body.find('data: {"error":') if self.is_stream else -1
+        return json.loads(self.body[found + 6:].split("\n")[0])["error"] if found >= 0 else None
 
 
 def _unchunked(data):
-    """(body, whether its end mark came) of what came so far."""
+    """(body, whether its end mark came, what follows it) of what came so far."""
     out, at = bytearray(), 0
     while True:
         line_end = data.find(b"\r\n", at)
         if line_end < 0:
-            return bytes(out), False
+            return bytes(out), False, b""
         size = int(data[at:line_end], 16)
         if size == 0:
-            return bytes(out), data[line_end:] == b"\r\n\r\n"
+            ended = data[line_end:line_end + 4] == b"\r\n\r\n"
+            return bytes(out), ended, data[line_end + 4:]
         out += data[line_end + 2:line_end + 2 + size]
         at = line_end + 2 + size + 2
 
 
 def outcome_of(ask, way, raw):
+    return outcome_and_rest(ask, way, raw)[0]
+
+
+def outcome_and_rest(ask, way, raw):
+    """The first answer in these bytes, and the bytes behind it."""
     head, found, data = raw.partition(b"\r\n\r\n")
     if not found:
-        return Outcome(ask, way)
+        return Outcome(ask, way), b""
     lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip()
                for name, _, value in (line.partition(":") for line in lines[1:])}
     if headers.get("transfer-encoding") == "chunked":
-        data, complete = _unchunked(data)
+        data, complete, rest = _unchunked(data)
     else:
-        complete = len(data) == int(headers.get("content-length", -1))
+        length = int(headers["content-length"])
+        complete = len(data) >= length
+        data, rest = data[:length], data[length:]
     # A client that leaves may have half a character.
     text = data.decode("utf-8", errors="strict" if complete else "ignore")
-    return Outcome(ask, way, int(lines[0].split(" ")[1]), headers, text, complete)
+    return Outcome(ask, way, int(lines[0].split(" ")[1]), headers, text, complete), rest
 
 
 class Client:
@@ -74,15 +88,9 @@ class Client:
     def __init__(self, server):
         self._server = server
 
-    async def _open(self, tenant, path, body, request_id=None):
-        data = json.dumps(body).encode()
-        lines = [f"POST {path} HTTP/1.1", "Host: leak", "Content-Type: application/json",
-                 f"Content-Length: {len(data)}", "Connection: close",
-                 f"Authorization: Bearer {tenant}"]
-        if request_id:
-            lines.append(f"X-Request-Id: {request_id}")
+    async def _open(self, *requests):
         reader, writer = await asyncio.open_connection(self._server.host, self._server.port)
-        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+        writer.write(b"".join(requests))
         await writer.drain()
         return reader, writer
 
@@ -97,7 +105,8 @@ class Client:
         return bytes(raw)
 
     async def ask(self, ask, way="waits", rng=None, **fields):
-        reader, writer = await self._open(ask.tenant, ask.path, {**ask.sent(), **fields})
+        sent = _request(ask.tenant, ask.path, {**ask.sent(), **fields})
+        reader, writer = await self._open(sent)
         try:
             raw = await self._read(reader, _until(way, rng))
         finally:
@@ -107,7 +116,7 @@ class Client:
     async def aborted(self, ask, rng):
         """(what the request got, how many requests another's abort ended)."""
         name = f"abort-{rng.getrandbits(64):x}"
-        reader, writer = await self._open(ask.tenant, ask.path, ask.sent(), name)
+        reader, writer = await self._open(_request(ask.tenant, ask.path, ask.sent(), name))
         try:
             if rng.random() < 0.5:
                 await asyncio.sleep(rng.uniform(0, 0.1))
@@ -119,13 +128,42 @@ class Client:
             _close(writer)
         return outcome_of(ask, "aborts", raw), stolen
 
-    async def _abort(self, tenant, name):
-        reader, writer = await self._open(tenant, "/abort_request", {"rid": name})
+    async def sharing(self, first, second):
+        """Two requests one behind the other, as a proxy sends them: two answers, in that order."""
+        reader, writer = await self._open(
+            _request(first.tenant, first.path, first.sent(), last=False),
+            _request(second.tenant, second.path, second.sent()))
         try:
             raw = await self._read(reader)
         finally:
             _close(writer)
-        return json.loads(outcome_of(None, "waits", raw).body)["aborted"]
+        one, rest = outcome_and_rest(first, "shares", raw)
+        two, rest = outcome_and_rest(second, "shares", rest)
+        assert not rest, rest
+        return [one, two]
+
+    async def _abort(self, tenant, name):
+        return (await self.post(tenant, "/abort_request", {"rid": name}))["aborted"]
+
+    async def post(self, tenant, path, body):
+        """The JSON of an answer that must be a good one."""
+        reader, writer = await self._open(_request(tenant, path, body))
+        try:
+            raw = await self._read(reader)
+        finally:
+            _close(writer)
+        outcome = outcome_of(None, "waits", raw)
+        assert outcome.status == 200, outcome.body
+        return json.loads(outcome.body)
+
+
+def _request(tenant, path, body, request_id=None, last=True):
+    data = json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: leak", "Content-Type: application/json",
+             f"Content-Length: {len(data)}", f"Authorization: Bearer {tenant}"]
+    lines += [f"X-Request-Id: {request_id}"] if request_id else []
+    lines += ["Connection: close"] if last else []
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
 def _until(way, rng):
@@ -164,16 +202,22 @@ def serially(server, conversations):
 
 
 class Crowd:
-    """All at once: `width` connections, every conversation in its own order."""
+    """All at once: `width` connections, every conversation in its own order.
 
-    def __init__(self, server, width, seed=1):
+    `after_answer`: awaited with the client and the number of answers so far, after each."""
+
+    def __init__(self, server, width, seed=1, after_answer=None):
         self._client, self._width, self._seed = Client(server), width, seed
+        self._after_answer = after_answer
+        self._asks, self._answers = [], 0
         self._answered = time.monotonic()  # somebody, for the last time
         self.outcomes = []
         self.stolen = 0  # requests that somebody else's abort ended
         self.unanswered = []
 
     def run(self, conversations):
+        self._asks = [ask for conversation in conversations for ask in conversation]
+
         async def run():
             places = asyncio.Semaphore(self._width)
             await asyncio.gather(*(self._converse(conversation, places)
@@ -195,6 +239,9 @@ class Crowd:
 
     async def _otherwise(self, ask, rng):
         way = rng.choice(WAYS)
+        if way == "shares":
+            self.outcomes += await self._client.sharing(ask, rng.choice(self._asks))
+            return
         if way == "aborts":
             outcome, stolen = await self._client.aborted(ask, rng)
             self.stolen += stolen
@@ -209,8 +256,11 @@ class Crowd:
             outcome = await self._client.ask(ask)
             self.outcomes.append(outcome)
             error = outcome.error()
-            if error is None or error["code"] not in BUSY:
+            if error is None or error["code"] not in AGAIN:
                 self._answered = time.monotonic()
+                self._answers += 1
+                if self._after_answer is not None:
+                    await self._after_answer(self._client, self._answers)
                 return
             await asyncio.sleep(rng.uniform(0.1, 1) * self._width / 1000)
         self.unanswered.append(ask.index)

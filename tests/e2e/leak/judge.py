@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 
-from crowd import BUSY, LEAVING
+from crowd import LEAVING
 
 # What an answer to a sound request may be instead, by code: its status.
 TRANSIENT = {"queue_full": 429, "capacity_exceeded": 503}
@@ -131,7 +131,8 @@ class Judge:
             content = content_of(outcome)
             if content.error is None:
                 return [] if content.done else [Fault("contract", index, "no end mark")]
-            if content.done or all(choice.end for choice in content.choices.values()):
+            ends = [choice.end for choice in content.choices.values()]
+            if content.done or (ends and all(ends)):
                 return [Fault("contract", index, "an error, and an end as of a good answer")]
             return _code_faults(outcome, content.error, 503, may_fail)
         error = outcome.error()
@@ -214,7 +215,7 @@ def counted(faults):
     return dict(collections.Counter(fault.kind for fault in faults))
 
 
-def busy(outcomes):
-    """How many were asked to come back."""
-    return sum(1 for outcome in outcomes
-               if (outcome.error() or {}).get("code") in BUSY)
+def errors(outcomes):
+    """How many ended with each code."""
+    return dict(collections.Counter(outcome.error()["code"] for outcome in outcomes
+                                    if outcome.error() is not None))

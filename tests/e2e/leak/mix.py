@@ -23,6 +23,7 @@ MODEL = ROOT / "models" / "tiny-moe"
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 TENANTS = ("key-of-alice", "key-of-bob", "key-of-carol")
+ADMIN = "key-of-the-admin"
 _LETTERS = [letter for letter in words.CODE_LETTERS if letter.isalpha()]
 _DIGITS = [letter for letter in words.CODE_LETTERS if letter.isdigit()]
 _SYSTEM = "<|im_system|>system<|im_middle|>"
@@ -189,6 +190,21 @@ class _Maker:
             {"chat_template_kwargs": said},
         ))
         return self._ask(secret, CHAT, {**good, **bad})
+
+
+    def aligned(self):
+        """All alike but for the code, which is in the first page: what one says is another's."""
+        secret = self._secret()
+        messages = [tasks.system(f"The code of Ada is {secret[0]}."),
+                    tasks.user("What is the code of Ada?")]
+        return self._ask(secret, CHAT, {"messages": messages, "temperature": 0, "max_tokens": 40,
+                                        "ignore_eos": True, "logprobs": True})
+
+
+def aligned(count, seed=1):
+    """Requests whose pages can be mistaken for one another's, one to a conversation."""
+    maker = _Maker(count, 16, seed)
+    return [[maker.aligned()] for _ in range(count)]
 
 
 def conversations(count, page_tokens, seed=1):
