@@ -1,6 +1,8 @@
 #include "wire/worker_codec.h"
 
+#define XXH_INLINE_ALL
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <cmath>
 #include <limits>
@@ -14,7 +16,8 @@ namespace bulkhead::wire {
 namespace {
 
 constexpr uint32_t kMagic = 0x57574842;  // "BHWW"
-constexpr int32_t kLogprobsMax = 20;     // docs/api.md
+constexpr size_t kChecksumBytes = sizeof(uint64_t);
+constexpr int32_t kLogprobsMax = 20;  // docs/api.md
 constexpr int32_t kCountMax = std::numeric_limits<int32_t>::max();
 
 // --- out
@@ -261,19 +264,30 @@ void encode_worker_frame(const WorkerMessage& message, uint64_t number,
   writer.put(static_cast<uint16_t>(message.index()));
   writer.put(number);
   std::visit([&writer](const auto& one) { put(one, writer); }, message);
+  seal_worker_frame(out);
   BH_CHECK(out.size() <= kWorkerFrameMax, "a validated request fits a frame");
+}
+
+void seal_worker_frame(std::vector<std::byte>& frame) {
+  ByteWriter(frame).put(uint64_t{XXH3_64bits(frame.data(), frame.size())});
 }
 
 base::Result<WorkerFrame> decode_worker_frame(std::span<const std::byte> frame,
                                               const SequenceBounds& bounds) {
   if (frame.size() > kWorkerFrameMax) return base::corrupt("a frame is longer than any message");
-  ByteReader in(frame);
+  if (frame.size() < kChecksumBytes) return base::corrupt("a frame is shorter than its checksum");
+  const auto sealed = frame.first(frame.size() - kChecksumBytes);
+  ByteReader in(sealed);
   if (in.get<uint32_t>() != kMagic) return base::corrupt("a frame is none of this protocol");
   if (const auto version = in.get<uint16_t>(); version != kWorkerProtocol) {
     return base::unsupported(
         fmt::format("the peer speaks version {} of the worker protocol, this "
                     "process version {}",
                     version, kWorkerProtocol));
+  }
+  const auto stated = ByteReader(frame.last(kChecksumBytes)).get<uint64_t>();
+  if (stated != XXH3_64bits(sealed.data(), sealed.size())) {
+    return base::corrupt("a frame's checksum is wrong");
   }
   const auto type = static_cast<size_t>(in.get<uint16_t>());
   WorkerFrame out;

@@ -1,8 +1,9 @@
-// Messages between gateway and workers as frames: magic, version, type, number, body.
+// Messages between gateway and workers as frames: magic, version, type, number, body, checksum.
 //
 // Threads: pure functions. Invariants: decoding never reads outside the frame, allocates no more
 // than the frame could fill, and accepts no frame with a byte left over; what it returns keeps
-// every rule of the structs in it, whatever the bytes were.
+// every rule of the structs in it, whatever the bytes were; a frame that was damaged on its way is
+// refused, so that no bit of a token changes unseen.
 #pragma once
 
 #include <span>
@@ -17,6 +18,9 @@ namespace bulkhead::wire {
 // Writes the whole frame into `out`, in place of what it held. `number` counts a session's frames.
 void encode_worker_frame(const WorkerMessage& message, uint64_t number,
                          std::vector<std::byte>& out);
+
+// Appends the checksum that ends a frame.
+void seal_worker_frame(std::vector<std::byte>& frame);
 
 struct WorkerFrame {
   uint64_t number = 0;

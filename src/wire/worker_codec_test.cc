@@ -86,6 +86,11 @@ std::vector<std::byte> encode(const WorkerMessage& message, uint64_t number = 3)
   return frame;
 }
 
+std::vector<std::byte> unsealed(std::vector<std::byte> frame) {
+  frame.resize(frame.size() - sizeof(uint64_t));
+  return frame;
+}
+
 TEST(WorkerCodec, EveryMessageArrivesAsItWasSent) {
   const auto all = one_of_each();
   ASSERT_EQ(all.size(), std::variant_size_v<WorkerMessage>);
@@ -149,20 +154,42 @@ TEST(WorkerCodec, AFrameCutAnywhereOrWithMoreBehindItIsRefused) {
     for (size_t length = 0; length < frame.size(); ++length) {
       EXPECT_FALSE(decode_worker_frame(std::span(frame).first(length), kBounds).ok()) << length;
     }
+    frame = unsealed(std::move(frame));
+    for (size_t length = 0; length < frame.size(); ++length) {
+      auto cut = frame;
+      cut.resize(length);
+      seal_worker_frame(cut);
+      EXPECT_FALSE(decode_worker_frame(cut, kBounds).ok()) << length;
+    }
     frame.push_back(std::byte{0});
+    seal_worker_frame(frame);
     EXPECT_FALSE(decode_worker_frame(frame, kBounds).ok());
   }
 }
 
-// C223
+// One bit of a token, or of its probability, is as well formed as any other.
+TEST(WorkerCodec, AFrameWithAnyBitChangedIsRefused) {
+  for (const WorkerMessage& message : one_of_each()) {
+    SCOPED_TRACE(name_of(message));
+    auto frame = encode(message);
+    for (size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      frame[bit / 8] ^= std::byte{1} << (bit % 8);
+      EXPECT_FALSE(decode_worker_frame(frame, kBounds).ok()) << bit;
+      frame[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  }
+}
+
+// C223: by a peer that seals what it makes up.
 TEST(WorkerCodec, AFrameWithAnyByteChangedIsRefusedOrKeepsEveryBound) {
   for (const WorkerMessage& message : one_of_each()) {
     SCOPED_TRACE(name_of(message));
-    const auto frame = encode(message);
+    const auto frame = unsealed(encode(message));
     for (size_t at = 0; at < frame.size(); ++at) {
       for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
         auto changed = frame;
         changed[at] = static_cast<std::byte>(value);
+        seal_worker_frame(changed);
         auto decoded = decode_worker_frame(changed, kBounds);
         if (!decoded.ok()) continue;
         if (const auto* token = std::get_if<TokenMade>(&decoded->message)) {
@@ -188,13 +215,16 @@ TEST(WorkerCodec, RandomBytesAreRefused) {
     std::vector<std::byte> frame(rng.below(200));
     for (std::byte& byte : frame) byte = static_cast<std::byte>(rng.bits());
     EXPECT_FALSE(decode_worker_frame(frame, kBounds).ok());
+    seal_worker_frame(frame);
+    EXPECT_FALSE(decode_worker_frame(frame, kBounds).ok());
   }
 }
 
 // C223: a length of 2^32 - 1 with nothing behind it allocates nothing.
 TEST(WorkerCodec, ACountWithoutItsItemsIsRefusedBeforeAnythingIsAllocated) {
-  auto frame = encode(WorkerClose{"why"});
+  auto frame = unsealed(encode(WorkerClose{"why"}));
   for (size_t i = frame.size() - 7; i < frame.size() - 3; ++i) frame[i] = std::byte{0xff};
+  seal_worker_frame(frame);
   EXPECT_FALSE(decode_worker_frame(frame, kBounds).ok());
 }
 

@@ -22,7 +22,7 @@
 namespace bulkhead::wire {
 
 // Raised with every change of meaning; processes of unlike versions refuse each other.
-constexpr uint16_t kWorkerProtocol = 1;
+constexpr uint16_t kWorkerProtocol = 2;
 
 constexpr size_t kWorkerFrameMax = 16u << 20;
 constexpr size_t kWorkerTextMax = 512;

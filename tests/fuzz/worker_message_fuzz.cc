@@ -14,7 +14,11 @@ constexpr bulkhead::wire::SequenceBounds kBounds{.vocabulary_size = 1000, .conte
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto frame = std::as_bytes(std::span(data, size));
+  const auto input = std::as_bytes(std::span(data, size));
+  std::vector<std::byte> frame(input.begin(), input.end());
+  (void)bulkhead::wire::decode_worker_frame(frame, kBounds);
+  // And as a peer would send it who knows how frames are made.
+  bulkhead::wire::seal_worker_frame(frame);
   auto decoded = bulkhead::wire::decode_worker_frame(frame, kBounds);
   if (!decoded.ok()) return 0;
   // What is accepted is written again, and read again as the same.
