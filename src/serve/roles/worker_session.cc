@@ -18,19 +18,19 @@ namespace {
 // Beats that a peer may miss.
 constexpr int kMissedMax = 2;
 
-std::array<uint8_t, 16> draw_nonce() {
+}  // namespace
+
+std::array<uint8_t, 16> random_nonce() {
   std::random_device device;
   std::array<uint8_t, 16> nonce{};
   for (uint8_t& byte : nonce) byte = static_cast<uint8_t>(device());
   return nonce;
 }
 
-}  // namespace
-
 WorkerSession::WorkerSession(WorkerSessionOptions options, std::unique_ptr<Connection> connection,
                              const base::Clock& clock)
     : options_(std::move(options)), connection_(std::move(connection)), clock_(clock) {
-  options_.identity.session_nonce = draw_nonce();
+  options_.identity.session_nonce = options_.draw_nonce();
   last_heard_ = last_beat_ = clock_.now();
 }
 

@@ -6,7 +6,10 @@
 // sent has any effect; what waits to be sent is bounded.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +20,9 @@
 
 namespace bulkhead::serve::roles {
 
+// Nobody can guess it, and no connection repeats it.
+std::array<uint8_t, 16> random_nonce();
+
 struct WorkerSessionOptions {
   wire::WorkerHello identity;  // the session draws its own nonce
   std::string key;             // same in all processes of a deployment
@@ -25,6 +31,8 @@ struct WorkerSessionOptions {
   base::Nanoseconds beat{1'000'000'000};
   base::Nanoseconds linger{500'000'000};  // for the last word of a closed session
   size_t waiting_max = 65536;             // frames that the connection has no room for yet
+  // Of each session; what has to run alike twice gives its own.
+  std::function<std::array<uint8_t, 16>()> draw_nonce = random_nonce;
 };
 
 class WorkerSession {

@@ -36,6 +36,7 @@ class Landing {
   const Digest& digest(size_t page_index) const { return digests_[page_index]; }
   // Every granted tag still is its page's.
   bool tags_hold() const;
+  const kv::PageTable& table() const { return table_; }
   int32_t page_count() const { return static_cast<int32_t>(table_.pages().size()); }
   kv::PageTable take_table() && { return std::move(table_); }
 

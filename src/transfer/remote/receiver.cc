@@ -45,7 +45,7 @@ base::Status Receiver::grant(GrantRequest& request) {
   }
   BH_CHECK(request.tokens > 0 && request.pages.covered_tokens() >= request.tokens,
            "pages for every token that is to come");
-  const GrantId id = random_id();
+  const GrantId id = options_.session.draw_id();
   kv::PageTable table = std::move(request.pages);
   Landing landing(pages_, std::move(table), id, request.tokens, session_.own().chunk_bytes);
   Grant message;
@@ -95,6 +95,15 @@ int32_t Receiver::quarantined_pages() const {
     pages += static_cast<int32_t>(held.pages.pages().size());
   }
   return pages;
+}
+
+void Receiver::add_holders(std::vector<kv::PageRef>& holders) const {
+  const auto add = [&holders](const kv::PageTable& table) {
+    for (const kv::Lease& lease : table.leases()) holders.push_back(lease.ref());
+  };
+  for (const auto& [grant, incoming] : incoming_) add(incoming.landing.table());
+  for (const auto& [grant, held] : quarantine_) add(held.pages);
+  for (const Arrival& arrival : arrivals_) add(arrival.handoff.pages);
 }
 
 void Receiver::close(Fault fault, std::string text) {

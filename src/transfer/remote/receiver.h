@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "transfer/link.h"
 #include "transfer/remote/landing.h"
@@ -82,6 +83,8 @@ class Receiver {
   // Pages nobody may use yet because prefill may still write to them.
   int32_t quarantined_pages() const;
   size_t open_grants() const { return incoming_.size(); }
+  // Appends every lease held here, to be held against the pool's own books.
+  void add_holders(std::vector<kv::PageRef>& holders) const;
   const ReceiverCounters& counters() const { return counters_; }
   const Session& session() const { return session_; }
   void close(Fault fault, std::string text);

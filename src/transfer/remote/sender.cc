@@ -109,6 +109,12 @@ std::optional<TransferEnd> Sender::next_end() {
   return out;
 }
 
+void Sender::add_holders(std::vector<kv::PageRef>& holders) const {
+  for (const auto& [transfer, outgoing] : outgoing_) {
+    for (const kv::Lease& lease : outgoing.source) holders.push_back(lease.ref());
+  }
+}
+
 void Sender::close(Fault fault, std::string text) {
   session_.close(fault, std::move(text));
   lose_all();

@@ -68,6 +68,8 @@ class Sender {
   std::optional<TransferEnd> next_end();
 
   size_t open_transfers() const { return outgoing_.size(); }
+  // Appends every lease held here, to be held against the pool's own books.
+  void add_holders(std::vector<kv::PageRef>& holders) const;
   const SenderCounters& counters() const { return counters_; }
   const Session& session() const { return session_; }
   void close(Fault fault, std::string text);

@@ -22,7 +22,7 @@ Session::Session(SessionOptions options, std::unique_ptr<Connection> connection,
     : options_(std::move(options)), connection_(std::move(connection)), clock_(clock) {
   BH_CHECK(options_.window_frames > 0 && options_.window_frames * 2 <= seen_.size(),
            "a window that the peer can remember");
-  options_.identity.session_nonce = random_id();
+  options_.identity.session_nonce = options_.draw_id();
   last_heard_ = last_heartbeat_ = clock_.now();
 }
 

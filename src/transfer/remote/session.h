@@ -8,6 +8,7 @@
 
 #include <bitset>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct SessionOptions {
   base::Nanoseconds linger{500'000'000};         // for the last words of a closed session
   uint32_t window_frames = 64;  // chunks under way, at most half the receiver's memory of frames
   size_t waiting_frames_max = 4096;  // control messages that the connection has no room for yet
+  // Where nonces and the names of grants come from; what has to run alike twice gives its own.
+  std::function<Id128()> draw_id = random_id;
 };
 
 struct SessionCounters {

@@ -118,6 +118,10 @@ std::optional<HandoffEnd> ReceivingLink::next_end() {
   return out;
 }
 
+void ReceivingLink::add_holders(std::vector<kv::PageRef>& holders) const {
+  for (const auto& receiver : receivers_) receiver->add_holders(holders);
+}
+
 int32_t ReceivingLink::quarantined_pages() const {
   int32_t pages = 0;
   for (const auto& receiver : receivers_) pages += receiver->quarantined_pages();

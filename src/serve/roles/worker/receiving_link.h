@@ -41,6 +41,8 @@ class ReceivingLink final : public DecodeHandoff {
 
   // Pages that nobody may use yet: a prefill worker may still write to them.
   int32_t quarantined_pages() const;
+  // Appends every lease held here, to be held against the pool's own books.
+  void add_holders(std::vector<kv::PageRef>& holders) const;
 
  private:
   struct Expected {

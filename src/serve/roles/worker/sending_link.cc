@@ -94,6 +94,10 @@ void SendingLink::poll() {
   }
 }
 
+void SendingLink::add_holders(std::vector<kv::PageRef>& holders) const {
+  for (const auto& [address, sender] : senders_) sender->add_holders(holders);
+}
+
 std::optional<HandoffEnd> SendingLink::next_end() {
   if (ends_.empty()) return std::nullopt;
   std::optional<HandoffEnd> out(std::move(ends_.front()));

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "base/log.h"
 #include "serve/roles/worker/handoff.h"
@@ -41,6 +42,8 @@ class SendingLink final : public PrefillHandoff {
   std::optional<transfer::Handoff> receive() override { return std::nullopt; }
   std::optional<transfer::Handoff> withdraw(wire::Slot) override { return std::nullopt; }
   size_t in_transit() const override { return open_.size(); }
+  // Appends every lease held here, to be held against the pool's own books.
+  void add_holders(std::vector<kv::PageRef>& holders) const;
 
  private:
   struct Open {
