@@ -39,6 +39,7 @@ struct StackOptions {
   uint32_t running_max = 8;
   uint32_t queued_max = 256;
   bool prefix_cache = true;
+  int key_bits = 256;                                   // of the prefix index
   kv::PageFormat cache_format = kv::PageFormat::kBf16;  // of both pools, or of decode
   // Of the split placement; null: one decoder serves both pools.
   kv::PageFormat prefill_cache_format = kv::PageFormat::kBf16;
@@ -59,8 +60,10 @@ class EngineStack {
         prefill_pages_(split_ ? make_pages(decoder, options, options.prefill_pages,
                                            options.prefill_cache_format, options.prefill_faults)
                               : nullptr),
-        index_(filled_pages(),
-               {.enabled = options.prefix_cache, .identity = "stand-in", .secret = {1}}),
+        index_(filled_pages(), {.enabled = options.prefix_cache,
+                                .identity = "stand-in",
+                                .secret = {1},
+                                .key_bits = options.key_bits}),
         executor_(take(engine::Executor::create(decoder, pages_->view()))),
         prefill_executor_(take(engine::Executor::create(
             options.prefill_decoder != nullptr ? *options.prefill_decoder : decoder,

@@ -1,0 +1,75 @@
+// A process of the simulated deployment: production code around a stand-in model.
+//
+// Threads: one. Invariants: everything of a process goes when it is destroyed, as in a crash, and
+// its pages with it; audit() may be asked between any two steps.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "kv/page_pool.h"
+#include "sim/event_queue.h"
+#include "sim/net.h"
+#include "sim/swarm.h"
+#include "wire/generate.h"
+
+namespace bulkhead::sim {
+
+enum class Role : uint8_t { kEngine, kGateway, kPrefill, kDecode };
+
+class Process {
+ public:
+  virtual ~Process() = default;
+  virtual void step() = 0;
+  // What is wrong with its pages and their holders now; empty: nothing.
+  virtual std::string audit() = 0;
+  // It holds nothing for anybody, and everybody it needs is there.
+  virtual bool is_quiet() const = 0;
+  // What is wrong once nothing is held; the cache is forgotten for it.
+  virtual std::string audit_quiet() = 0;
+  // Who takes requests here; null: not this process, or not yet.
+  virtual wire::Generator* generator() { return nullptr; }
+
+  virtual uint64_t tokens() const { return 0; }
+  virtual uint64_t pages_taken() const { return 0; }
+  virtual uint64_t evicted_pages() const { return 0; }
+};
+
+// What a process is made of besides the configuration.
+struct Birth {
+  Role role = Role::kEngine;
+  uint32_t number = 0;  // among those of its role
+  ProcessId id = 0;     // of this start
+  uint64_t nonce = 0;   // of this start, and the seed of all it draws
+};
+
+std::unique_ptr<Process> make_engine(const SwarmConfig& config, const Birth& birth,
+                                     const base::Clock& clock);
+std::unique_ptr<Process> make_gateway(const SwarmConfig& config, const Birth& birth, SimNet& net,
+                                      const base::Clock& clock);
+std::unique_ptr<Process> make_prefill(const SwarmConfig& config, const Birth& birth, SimNet& net,
+                                      const base::Clock& clock);
+std::unique_ptr<Process> make_decode(const SwarmConfig& config, const Birth& birth, SimNet& net,
+                                     const base::Clock& clock);
+
+// Whose each life of each page is: the tenant of whoever held it first, and nobody else's.
+class LabelBook {
+ public:
+  explicit LabelBook(int32_t pages) : lives_(static_cast<size_t>(pages)) {}
+  // Empty, or what is wrong.
+  std::string look(const engine::Sequence& sequence);
+
+ private:
+  struct Life {
+    kv::Tag tag = 0;
+    uint8_t tenant = 0;
+  };
+  std::vector<Life> lives_;  // by page
+};
+
+// Pages that were handed out since the pool was made.
+uint64_t pages_taken(const kv::PagePool& pool);
+
+}  // namespace bulkhead::sim
