@@ -489,7 +489,7 @@ TEST(QuantisedConfig, HasOneQuantisationHoweverTheSourceSpellsAndRepeatsItsOwn) 
   for (
       const char* source :
       {R"({"text\u005fconfig": {"quantization_confi\u0067": {"old": 1}, "b": "c"}})",
-       R"({"text_config": 5, "text_config": {"quantization_config": 1, "quantization_config": {}}})",
+       R"({"text_config": 5, "text_config": {"quantization_config": 1, "quantization_config":{}}})",
        R"({"text_config": {"quantization_config": 1}, "text_config": {"quantization_config": 2}})",
        R"({"quantization_config": {"old": 1}, "quantization\u005fconfig": {"old": 2}})",
        R"({"text_config": {"quantization_config": {}}, "text\u005fconfig": "none"})"}) {
