@@ -52,6 +52,13 @@ bool request_amx_permission() {
   return ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
 }
 
+bool is_amd() {
+  const Registers vendor = cpuid(0, 0);
+  constexpr uint32_t kAuth = 0x68747541;  // the first letters of AuthenticAMD, of HygonGenuine
+  constexpr uint32_t kHygo = 0x6f677948;
+  return vendor.ebx == kAuth || vendor.ebx == kHygo;
+}
+
 void detect_features(CpuFacts& facts) {
   constexpr uint64_t kYmmState = 0x6;
   constexpr uint64_t kZmmState = 0xe6;
@@ -68,6 +75,7 @@ void detect_features(CpuFacts& facts) {
                  bit(extended.ebx, 30) && bit(extended.ebx, 31);
   facts.avx512_bf16 = facts.avx512 && bit(extended1.eax, 5);
   facts.avx512_vbmi = facts.avx512 && bit(extended.ecx, 1) && bit(extended.ecx, 11);
+  facts.fast_subnormals = is_amd();
   facts.amx_bf16 = facts.avx512_vbmi && tiles && bit(extended.edx, 24) && bit(extended.edx, 22) &&
                    request_amx_permission();
 }

@@ -26,8 +26,9 @@ struct CpuFacts {
   bool avx2_fma_f16c = false;
   bool avx512 = false;  // F, BW, VL, DQ
   bool avx512_bf16 = false;
-  bool avx512_vbmi = false;  // and vnni, which every processor with it has had since 2019
-  bool amx_bf16 = false;     // tile and bf16, permission granted by the kernel; has avx512_vbmi too
+  bool avx512_vbmi = false;      // and vnni, which every processor with it has had since 2019
+  bool fast_subnormals = false;  // AMD's cores multiply them at full speed; Intel's take a detour
+  bool amx_bf16 = false;  // tile and bf16, permission granted by the kernel; has avx512_vbmi too
   size_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;
   uint64_t memory_bytes = 0;            // physical, or the cgroup's limit where that is lower
   bool transparent_huge_pages = false;  // "always" or "madvise"

@@ -259,8 +259,8 @@ TEST(Fp8AttentionPaths, TheVectorPathsAgreeBitByBit) {
     sequence.write(narrow, pool, 0, 300);
     sequence.attend(narrow, pool, 0, 300);
     const AttentionSlice slice = sequence.slice(0, 300);
-    for (const VectorOps* ops : {&kAvx512Ops, &kAvx512VbmiOps}) {
-      if (ops == &kAvx512VbmiOps && !cpu.avx512_vbmi) continue;
+    for (const VectorOps* ops : {&kAvx512Ops, &kAvx512VnniOps, &kAvx512VbmiOps}) {
+      if (ops != &kAvx512Ops && !cpu.avx512_vbmi) continue;
       std::vector<float> out(sequence.out.size(), 7.0f);
       vector::attention(*ops,
                         {.kv = cache.view,

@@ -12,6 +12,8 @@
 // code for every path.
 #pragma once
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -47,6 +49,28 @@ inline constexpr std::array<float, 256> kPowers = [] {
   return powers;
 }();
 
+// The powers of 16 codes, times `factor`: a code is the exponent of a float, but for the least one
+// (2^-127, a subnormal float) and NaN, whose mantissas begin with 1. In words of SSE2: of the
+// compilers' own, g++ 12 makes these shuffles byte by byte.
+inline void load_powers16(const uint8_t* codes, float factor, float* out) {
+  const __m128i zero = _mm_setzero_si128();
+  const auto quarter = [&](__m128i code, float* to) {
+    // 0 for 0 and for 255.
+    const __m128i inner =
+        _mm_and_si128(_mm_add_epi32(code, _mm_set1_epi32(1)), _mm_set1_epi32(0xfe));
+    const __m128i lead = _mm_and_si128(_mm_cmpeq_epi32(inner, zero), _mm_set1_epi32(0x400000));
+    const __m128i bits = _mm_or_si128(_mm_slli_epi32(code, 23), lead);
+    _mm_storeu_ps(to, _mm_mul_ps(_mm_castsi128_ps(bits), _mm_set1_ps(factor)));
+  };
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  const __m128i low = _mm_unpacklo_epi8(bytes, zero);
+  const __m128i high = _mm_unpackhi_epi8(bytes, zero);
+  quarter(_mm_unpacklo_epi16(low, zero), out);
+  quarter(_mm_unpackhi_epi16(low, zero), out + 4);
+  quarter(_mm_unpacklo_epi16(high, zero), out + 8);
+  quarter(_mm_unpackhi_epi16(high, zero), out + 12);
+}
+
 // The powers of `count` neighbouring positions from `begin` on, times `factor`. Runs once for each
 // cut and kv head: page by page, so that it divides once a page.
 inline void load_powers(const KvLayerView& kv, const int32_t* pages, int32_t component,
@@ -56,7 +80,9 @@ inline void load_powers(const KvLayerView& kv, const int32_t* pages, int32_t com
   for (int32_t done = 0; done < count; ++page, slot = 0) {
     const int32_t here = std::min(count - done, kv.page_tokens - slot);
     const uint8_t* codes = scale_codes(kv, pages[page], component) + slot;
-    for (int32_t i = 0; i < here; ++i) out[done + i] = kPowers[codes[i]] * factor;
+    int32_t i = 0;
+    for (; i + 16 <= here; i += 16) load_powers16(codes + i, factor, out + done + i);
+    for (; i < here; ++i) out[done + i] = kPowers[codes[i]] * factor;
     done += here;
   }
 }

@@ -48,6 +48,32 @@ TEST(Fp8Cache, ZerosAndTinyValuesHaveTheLeastPowerAndWhatIsNotFiniteNone) {
   EXPECT_EQ(power_of(NAN), kNanPower);
 }
 
+TEST(Fp8Cache, EveryPowerCodeIsReadAsTheFormatSaysWhereverItStands) {
+  constexpr int32_t kPageTokens = 48;
+  constexpr int32_t kPages = 6;
+  KvLayerView kv;
+  kv.format = CacheFormat::kFp8E4m3;
+  kv.page_tokens = kPageTokens;
+  kv.page_stride = 2 * kPageTokens;
+  std::vector<std::byte> arena(kPages * kv.page_stride);
+  kv.arena = arena.data();
+  const std::vector<int32_t> pages = {4, 0, 3, 5, 1, 2};
+  for (int32_t position = 0; position < kPages * kPageTokens; ++position) {
+    uint8_t* codes = scale_codes(kv, pages[static_cast<size_t>(position / kPageTokens)], 1);
+    codes[position % kPageTokens] = static_cast<uint8_t>(position);
+  }
+  for (const float factor : {1.0f, kFp8Rescale, 0x1p64f}) {
+    for (const int32_t begin : {0, 5, 31, 47, 48}) {
+      std::vector<float> out(240);
+      load_powers(kv, pages.data(), 1, begin, 240, factor, out.data());
+      for (int32_t i = 0; i < 240; ++i) {
+        const float power = quant::e8m0_to_float(static_cast<uint8_t>(begin + i)) * factor;
+        ASSERT_TRUE(testing::same_bits(out[static_cast<size_t>(i)], power)) << begin + i;
+      }
+    }
+  }
+}
+
 TEST(Fp8Cache, FourLanesEncodeAsTheFormatSays) {
   Random random(2);
   const auto expect_same = [](float value, float factor) {

@@ -174,7 +174,7 @@ TEST_P(Gemm, AGroupHasTheBitsOfItsProductsAlone) {
 
 BH_INSTANTIATE_FOR_EVERY_ISA(Gemm);
 
-// Every leaf library beside its set's name; AVX-512 has two of them, of which a set uses one.
+// Every leaf library beside its set's name; AVX-512 has three of them, of which a set uses one.
 struct VectorPath {
   const char* name;
   const VectorOps* ops;
@@ -185,6 +185,7 @@ std::vector<VectorPath> vector_paths() {
   const device::CpuFacts cpu = device::detect_cpu();
   return {{"avx2", &kAvx2Ops, cpu.avx2_fma_f16c},
           {"avx512", &kAvx512Ops, cpu.avx512},
+          {"avx512 with vnni", &kAvx512VnniOps, cpu.avx512_vbmi},
           {"avx512 with vbmi", &kAvx512VbmiOps, cpu.avx512_vbmi}};
 }
 

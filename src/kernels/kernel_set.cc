@@ -65,8 +65,9 @@ struct Bound {
 
 KernelSet avx512_set(const device::CpuFacts& cpu) {
   const char* description = "gemm avx512 12x32, attention avx512, row-wise avx512";
-  return cpu.avx512_vbmi ? Bound<kAvx512VbmiOps>::set(device::Isa::kAvx512, description)
-                         : Bound<kAvx512Ops>::set(device::Isa::kAvx512, description);
+  if (!cpu.avx512_vbmi) return Bound<kAvx512Ops>::set(device::Isa::kAvx512, description);
+  return cpu.fast_subnormals ? Bound<kAvx512VnniOps>::set(device::Isa::kAvx512, description)
+                             : Bound<kAvx512VbmiOps>::set(device::Isa::kAvx512, description);
 }
 
 // Activations in bytes take the vector path, with its bits.

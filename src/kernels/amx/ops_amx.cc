@@ -1,5 +1,5 @@
-// The tile unit on AMX. Compiled with this ISA's flags; includes nothing but intrinsics and the
-// tiling.
+// The tile unit on AMX. Compiled with this ISA's flags; includes nothing but intrinsics, the words
+// of AVX-512 with what writes out FP8 and INT4 in them, and the tiling.
 #include <immintrin.h>
 
 #include "kernels/amx/tile_ops.h"

@@ -9,11 +9,10 @@ constexpr int64_t kCodeLine = 64;
 
 struct Fp8Lines {
   static constexpr int64_t kStep = 4;
+  static constexpr int kByPanelRows = kCodesByPanelRows;
   template <int kIndex>
   [[gnu::always_inline]] static Vec16 widen(const uint8_t* line) {
-    const Codes16 codes = load_codes(line);
-    const Pairs16 pairs = kIndex < 2 ? first_pairs(codes) : second_pairs(codes);
-    return kIndex % 2 == 0 ? widen_even(pairs) : widen_odd(pairs);
+    return code_floats<kIndex>(load_codes(line));
   }
   [[gnu::always_inline]] static Vec16 factors(const uint8_t* p) {
     return load16(reinterpret_cast<const float*>(p));

@@ -2,6 +2,7 @@
 // over `Lines`, the order of the codes in lines of 64 bytes:
 //   kStep              neighbouring k of a line, one code of each for 16 columns
 //   widen<j>(line)     the 16 codes of the line's j-th k as floats
+//   kByPanelRows       up to so many rows a line is done with before the next panel's begins
 //   factors(p)         16 factors of a scale group
 // Included after a vec_*.h, by ISA translation units only.
 #pragma once
@@ -16,6 +17,7 @@ constexpr int64_t kPrefetchBytes = 4096;
 
 struct Bf16Lines {
   static constexpr int64_t kStep = 2;
+  static constexpr int kByPanelRows = 0;
   template <int kIndex>
   [[gnu::always_inline]] static Vec16 widen(const uint8_t* line) {
     const Pairs16 pairs = load_pairs(reinterpret_cast<const uint16_t*>(line));
@@ -147,9 +149,19 @@ struct Tile {
     if constexpr (kIndex + 1 < kStep) {
       // The line is loaded again (from L1) rather than kept: the widest tile has no register for
       // it.
-      if (kReloadLines) asm volatile("" ::: "memory");
+      if constexpr (kRows >= kReloadRows) asm volatile("" ::: "memory");
       whole_line<kIndex + 1>(a, lines);
     }
+  }
+
+  // The same of one panel alone.
+  template <int kIndex = 0>
+  [[gnu::always_inline]] void whole_line_of(int panel, const RowPointers<kRows>& a,
+                                            const uint8_t* line) {
+    const Vec16 w = Lines::template widen<kIndex>(line);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) fma_one(acc[r][panel], a.at(r, kIndex), w);
+    if constexpr (kIndex + 1 < kStep) whole_line_of<kIndex + 1>(panel, a, line);
   }
 
   // `count` k of a line from number `first` on.
@@ -189,7 +201,12 @@ struct Tile {
           prefetch(lines[p] + kPrefetchBytes);
         }
       }
-      whole_line(a, lines);
+      if constexpr (kRows <= Lines::kByPanelRows) {
+#pragma GCC unroll 16
+        for (int p = 0; p < kPanels; ++p) whole_line_of(p, a, lines[p]);
+      } else {
+        whole_line(a, lines);
+      }
       a.advance(kStep);
 #pragma GCC unroll 16
       for (int p = 0; p < kPanels; ++p) lines[p] += kLine;

@@ -1,44 +1,21 @@
 // Compiled with this ISA's flags; includes nothing but the vocabulary and its users.
 #include "kernels/simd/vec_avx2.h"
-// The order matters: the words first, then what is written in them.
-#include "kernels/simd/math-inl.h"
-#include "kernels/simd/multiply-inl.h"
-#include "kernels/simd/peak-inl.h"
-#include "kernels/simd/rowwise-inl.h"
-#include "kernels/simd/turn-inl.h"
-// Formats of the micro-kernel.
-#include "kernels/simd/fp8-inl.h"
-#include "kernels/simd/multiply_int4-inl.h"
-#include "kernels/simd/multiply_int8-inl.h"
+// After the words they are written in.
+#include "kernels/simd/ops-inl.h"
+// Of INT4, what few registers ask for.
 #include "kernels/simd/multiply_scaled-inl.h"
 
 namespace bulkhead::kernels {
+namespace {
 
-const VectorOps kAvx2Ops = {.panels_at_once = panels_at_once,
-                            .tile_rows = kMaxTileRows,
-                            .multiply = multiply<Bf16Lines>,
-                            .multiply_fp8 = multiply<Fp8Lines>,
-                            .fp8_lift = kFp8Lift,
-                            .expand_fp8 = expand_fp8,
-                            .int4_panels_at_once = int4_panels_at_once,
-                            .int4_tile_rows = kMaxCodeTileRows,
-                            .multiply_int4 = multiply_int4,
-                            .expand_int4 = expand_int4,
-                            .multiply_scaled = multiply_scaled,
-                            .quantise_row = quantise_row,
-                            .multiply_int8 = multiply_int8,
-                            .turn_panel = turn_panel,
-                            .turn_panel_fp8 = turn_panel_fp8,
-                            .softmax = softmax,
-                            .merge = merge,
-                            .divide = divide,
-                            .scale = scale,
-                            .scale_each = scale_each,
-                            .rms_norm = rms_norm,
-                            .rope = rope,
-                            .swiglu = swiglu,
-                            .exponential = exponential_of,
-                            .fma_rounds = fma_rounds,
-                            .read_floats = read_floats};
+constexpr VectorOps with_expansion(VectorOps ops) {
+  ops.expand_int4 = expand_int4;
+  ops.multiply_scaled = multiply_scaled;
+  return ops;
+}
+
+}  // namespace
+
+constinit const VectorOps kAvx2Ops = with_expansion(table_of_ops());
 
 }  // namespace bulkhead::kernels

@@ -26,8 +26,13 @@ constexpr int kMaxTileRows = 6;
 template <template <int...> class Table>
 using ForTileRows = Table<1, 2, 3, 4, 5, 6>;
 // Panels side by side: enough independent chains (2 per panel and row) to cover 2 FMA x 4 cycles.
-constexpr int tile_panels(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
-constexpr bool kReloadLines = true;
+// Three rows of two panels would leave no register for the weights.
+constexpr int tile_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+// Tiles from so many rows on have no register for a line and load it for each k again.
+constexpr int kReloadRows = 5;
+// Up to so many rows FP8 codes go panel by panel through a line: together with the codes on their
+// way the sums of one row would fill the registers.
+constexpr int kCodesByPanelRows = 2;
 
 inline Vec16 zero16() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 inline Vec16 broadcast16(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -65,6 +70,12 @@ template <int kPanels>
     asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc[p].lo) : "x"(x), "x"(w[p].lo));
     asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc[p].hi) : "x"(x), "x"(w[p].hi));
   }
+}
+[[gnu::always_inline]] inline void fma_one(Vec16& acc, const float& a, Vec16 w) {
+  __m256 x;
+  asm volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(a));
+  asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc.lo) : "x"(x), "x"(w.lo));
+  asm volatile("vfmadd231ps %1, %2, %0" : "+x"(acc.hi) : "x"(x), "x"(w.hi));
 }
 // a * b - c, rounded once.
 inline Vec16 fms(Vec16 a, Vec16 b, Vec16 c) {
@@ -120,6 +131,24 @@ inline Pairs16 first_pairs(Codes16 c) {
 }
 inline Pairs16 second_pairs(Codes16 c) {
   return first_pairs({_mm256_slli_epi16(c.lo, 8), _mm256_slli_epi16(c.hi, 8)});
+}
+// The code of k number kIndex: moved to where its sign stands in a float's, what the shift drew out
+// of the sign and what stands behind are masked off. The mask comes from memory as well.
+alignas(32) constexpr uint32_t kCodeBits[8] = {0x87f00000u, 0x87f00000u, 0x87f00000u, 0x87f00000u,
+                                               0x87f00000u, 0x87f00000u, 0x87f00000u, 0x87f00000u};
+template <int kIndex>
+[[gnu::always_inline]] inline __m256 code_float(__m256i code) {
+  if constexpr (kIndex >= 2) code = _mm256_slli_epi16(code, 8);
+  code = _mm256_srai_epi16(code, 4);
+  if constexpr (kIndex % 2 == 0) code = _mm256_slli_epi32(code, 16);
+  const auto& mask = *reinterpret_cast<const __m256i*>(kCodeBits);
+  __m256 out;
+  asm("vpand %1, %2, %0" : "=x"(out) : "m"(mask), "x"(code));
+  return out;
+}
+template <int kIndex>
+[[gnu::always_inline]] inline Vec16 code_floats(Codes16 c) {
+  return {code_float<kIndex>(c.lo), code_float<kIndex>(c.hi)};
 }
 inline void store_pairs(uint8_t* p, Pairs16 pairs) {
   auto* v = reinterpret_cast<__m256i*>(p);

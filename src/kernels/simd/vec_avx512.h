@@ -1,7 +1,7 @@
 // The vocabulary on AVX-512: 16 floats in one register.
 //
-// Included only by simd/ops_avx512.cc and simd/ops_avx512_vbmi.cc. See vec_avx2.h for what each
-// word means; the two agree bit by bit.
+// Included only by simd/ops_avx512*.cc and amx/ops_amx.cc. See vec_avx2.h for what each word means;
+// the two agree bit by bit.
 #pragma once
 
 #include <immintrin.h>
@@ -23,7 +23,8 @@ constexpr int kMaxTileRows = 12;
 template <template <int...> class Table>
 using ForTileRows = Table<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
 constexpr int tile_panels(int rows) { return rows == 1 ? 8 : rows <= 4 ? 4 : 2; }
-constexpr bool kReloadLines = false;
+constexpr int kReloadRows = kMaxTileRows + 1;
+constexpr int kCodesByPanelRows = 0;
 
 inline Vec16 zero16() { return {_mm512_setzero_ps()}; }
 inline Vec16 broadcast16(float x) { return {_mm512_set1_ps(x)}; }
@@ -40,6 +41,9 @@ template <int kPanels>
   const __m512 x = _mm512_set1_ps(a);
 #pragma GCC unroll 16
   for (int p = 0; p < kPanels; ++p) acc[p].v = _mm512_fmadd_ps(x, w[p].v, acc[p].v);
+}
+[[gnu::always_inline]] inline void fma_one(Vec16& acc, const float& a, Vec16 w) {
+  acc.v = _mm512_fmadd_ps(_mm512_set1_ps(a), w.v, acc.v);
 }
 inline Vec16 fms(Vec16 a, Vec16 b, Vec16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
 inline Vec16 max(Vec16 a, Vec16 b) { return {_mm512_max_ps(a.v, b.v)}; }
@@ -98,6 +102,11 @@ inline Pairs16 first_pairs(Codes16 c) {
 inline Pairs16 second_pairs(Codes16 c) {
   return join_bytes(_mm512_slli_epi16(fp8_upper(c), 8), fp8_lower(c));
 }
+template <int kIndex>
+[[gnu::always_inline]] inline Vec16 code_floats(Codes16 c) {
+  const Pairs16 pairs = kIndex < 2 ? first_pairs(c) : second_pairs(c);
+  return kIndex % 2 == 0 ? widen_even(pairs) : widen_odd(pairs);
+}
 #else
 constexpr float kFp8Lift = 0x1p64f;
 inline Pairs16 first_pairs(Codes16 c) {
@@ -105,6 +114,15 @@ inline Pairs16 first_pairs(Codes16 c) {
                            _mm512_set1_epi32(static_cast<int>(0x87f087f0u)))};
 }
 inline Pairs16 second_pairs(Codes16 c) { return first_pairs({_mm512_slli_epi16(c.v, 8)}); }
+template <int kIndex>
+[[gnu::always_inline]] inline Vec16 code_floats(Codes16 c) {
+  __m512i code = c.v;
+  if constexpr (kIndex >= 2) code = _mm512_slli_epi16(code, 8);
+  code = _mm512_srai_epi16(code, 4);
+  if constexpr (kIndex % 2 == 0) code = _mm512_slli_epi32(code, 16);
+  const __m512i mask = _mm512_set1_epi32(static_cast<int>(0x87f00000u));
+  return {_mm512_castsi512_ps(_mm512_and_si512(code, mask))};
+}
 #endif
 
 struct Nibbles16 {

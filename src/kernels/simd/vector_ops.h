@@ -155,6 +155,9 @@ struct VectorOps {
 
 extern const VectorOps kAvx2Ops;
 extern const VectorOps kAvx512Ops;
-extern const VectorOps kAvx512VbmiOps;  // the same bits, faster on FP8
+// The same bits. Codes of FP8 by tables, for processors that are slow on subnormal floats; by
+// shifts, which is faster on the others.
+extern const VectorOps kAvx512VbmiOps;
+extern const VectorOps kAvx512VnniOps;
 
 }  // namespace bulkhead::kernels

@@ -28,7 +28,7 @@ void expand_run(const VectorOps& ops, const PanelProduct& product, int64_t run, 
 int64_t expanded_bytes(int64_t k) { return kExpandedPanels * k * kExpandedKBytes; }
 
 void multiply_fp8(const VectorOps& ops, const PanelProduct& product, std::byte* expanded) {
-  if (product.rows <= ops.tile_rows) {
+  if (product.rows <= 2 * ops.tile_rows) {
     ops.multiply_fp8(product);
     return;
   }

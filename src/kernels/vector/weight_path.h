@@ -1,5 +1,6 @@
-// What the drivers need to know of a weight format: where its panels and scale groups stand, and
-// the leaf functions that read them. The one place where a format selects a kernel.
+// What the driver of products over FP32 activations (gemm_vector.cc) needs to know of a weight
+// format: where its panels and scale groups stand, and the leaf functions that read them. INT4 has
+// a driver of its own (gemm_int4.h), bytes and tiles choose by format themselves.
 //
 // Threads: plain values.
 #pragma once

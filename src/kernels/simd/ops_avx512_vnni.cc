@@ -1,0 +1,11 @@
+// AVX-512 with byte products (VNNI): the same source, FP8 by shifts. Compiled with this ISA's
+// flags; includes nothing but the vocabulary and its users.
+#include "kernels/simd/vec_avx512.h"
+// After the words it is written in.
+#include "kernels/simd/ops-inl.h"
+
+namespace bulkhead::kernels {
+
+constinit const VectorOps kAvx512VnniOps = table_of_ops();
+
+}  // namespace bulkhead::kernels
