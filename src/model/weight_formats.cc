@@ -14,10 +14,6 @@ namespace {
 
 using kernels::WeightFormat;
 
-constexpr std::array kAllKinds = {TensorKind::kRoutedExperts, TensorKind::kSharedExperts,
-                                  TensorKind::kAttention, TensorKind::kDenseMlp, TensorKind::kHead};
-constexpr std::array kAllFormats = {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kInt4};
-
 // Tensors that lie side by side in one matrix. Roles that a model lacks do not count.
 using Parts = std::array<WeightRole, 3>;
 constexpr std::array kMatrices = {

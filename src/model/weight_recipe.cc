@@ -10,10 +10,6 @@ namespace {
 
 using kernels::WeightFormat;
 
-constexpr std::array kKinds = {TensorKind::kRoutedExperts, TensorKind::kSharedExperts,
-                               TensorKind::kAttention, TensorKind::kDenseMlp, TensorKind::kHead};
-constexpr std::array kFormats = {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kInt4};
-
 template <typename T>
 std::optional<T> named(const auto& all, std::string_view name) {
   const auto found = std::ranges::find_if(all, [&](T one) { return to_string(one) == name; });
@@ -98,7 +94,7 @@ std::string WeightRecipe::text() const {
     if (preset.recipe == *this) return std::string(preset.name);
   }
   std::string text;
-  for (const TensorKind kind : kKinds) {
+  for (const TensorKind kind : kAllKinds) {
     if (of(kind) == WeightFormat::kBf16) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", to_string(kind), to_string(of(kind)));
   }
@@ -117,8 +113,8 @@ base::Result<WeightRecipe> parse_recipe(std::string_view text) {
       if (begin > 0 || preset == presets.end()) return not_understood(part);
       recipe = preset->recipe;
     } else {
-      const auto kind = named<TensorKind>(kKinds, part.substr(0, equals));
-      const auto format = named<WeightFormat>(kFormats, part.substr(equals + 1));
+      const auto kind = named<TensorKind>(kAllKinds, part.substr(0, equals));
+      const auto format = named<WeightFormat>(kAllFormats, part.substr(equals + 1));
       if (!kind || !format) return not_understood(part);
       recipe.formats[static_cast<size_t>(*kind)] = *format;
     }

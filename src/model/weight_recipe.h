@@ -23,7 +23,13 @@ enum class TensorKind : uint8_t {
   kDenseMlp,
   kHead,  // the output head; a tied one is read as the embedding too
 };
-inline constexpr size_t kTensorKinds = 5;
+// All kinds and all formats, in the order in which texts name them.
+inline constexpr std::array kAllKinds = {TensorKind::kRoutedExperts, TensorKind::kSharedExperts,
+                                         TensorKind::kAttention, TensorKind::kDenseMlp,
+                                         TensorKind::kHead};
+inline constexpr std::array kAllFormats = {
+    kernels::WeightFormat::kBf16, kernels::WeightFormat::kFp8, kernels::WeightFormat::kInt4};
+inline constexpr size_t kTensorKinds = kAllKinds.size();
 std::string_view to_string(TensorKind kind);  // "experts", "shared", "attention", "mlp", "head"
 
 std::string_view to_string(kernels::WeightFormat format);      // "bf16", "fp8", "int4"
