@@ -75,7 +75,9 @@ TEST_P(GoldenLogits, AgreeWithTransformersAndGreedyIdsAreEqual) {
     // to choose every one counts.
     const bool selects = facts.cache.index_layers > 0;
     if (selects && path.tiles) continue;
-    EXPECT_GE(exact, path.tiles ? 0 : kExactRowsMin);
+    if (!path.tiles) {
+      EXPECT_GE(exact, kExactRowsMin);
+    }
     // Rounded activations may tip a router, which changes a row and what reads it.
     EXPECT_GE(agreement.count(), agreement.rows.size() - (path.tiles ? kTippedRowsMax : 0));
     if (!selects && !path.tiles) {

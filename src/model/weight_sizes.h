@@ -30,7 +30,7 @@ std::optional<TensorKind> kind_of(WeightRole role);
 // The format that a matrix of the kind has in a checkpoint.
 kernels::WeightFormat stored_format(const WeightRecipe& recipe, TensorKind kind, int64_t columns);
 
-// The bytes of a matrix: of its codes (or values), and of the scales that stand beside them. Packed
+// The bytes of a tensor: of its codes (or values), and of the scales that stand beside them. Packed
 // in memory, scales lie among the codes and count as these.
 struct StoredBytes {
   uint64_t codes = 0;
