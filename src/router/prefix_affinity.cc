@@ -18,10 +18,11 @@ size_t PrefixAffinity::KeyHash::operator()(const Key& key) const {
 }
 
 std::vector<Key> PrefixAffinity::keys(const wire::CacheScope& scope,
-                                      std::span<const wire::TokenId> prompt) const {
+                                      std::span<const wire::TokenId> prompt) {
   const auto page = static_cast<size_t>(options_.page_tokens);
   const size_t pages = prompt.empty() ? 0 : (prompt.size() - 1) / page;
   std::vector<Key> out(pages);
+  pages_hashed_ += pages;
   // Every field has a fixed length, so that no two inputs run together.
   std::vector<uint8_t> bytes(options_.secret.begin(), options_.secret.end());
   bytes.insert(bytes.end(), scope.tenant.begin(), scope.tenant.end());

@@ -33,7 +33,7 @@ class PrefixAffinity {
 
   // The key of every whole page of the prompt but the one that its last token ends: that token is
   // always computed.
-  std::vector<Key> keys(const wire::CacheScope& scope, std::span<const wire::TokenId> prompt) const;
+  std::vector<Key> keys(const wire::CacheScope& scope, std::span<const wire::TokenId> prompt);
   // Tokens at the start of the prompt that this worker was the last to compute.
   int32_t known_tokens(std::span<const Key> keys, size_t worker) const;
   void computed(const wire::CacheScope& scope, std::span<const Key> keys, size_t worker);
@@ -41,6 +41,7 @@ class PrefixAffinity {
   void forget(size_t worker);
   void clear();
   size_t size() const { return entries_.size(); }
+  uint64_t pages_hashed() const { return pages_hashed_; }
 
  private:
   struct Entry {
@@ -52,6 +53,7 @@ class PrefixAffinity {
   };
 
   const PrefixAffinityOptions options_;
+  uint64_t pages_hashed_ = 0;
   std::list<Entry> entries_;  // the longest unused first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key_;
 };

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
 
 #include "transfer/by_reference.h"
 #include "transfer/converting_link.h"
+#include "wire/secrets.h"
 
 namespace bulkhead::serve {
 namespace {
@@ -34,15 +34,8 @@ wire::GenerateLimits limits_of(const Plan& plan, int32_t vocabulary_size) {
 base::Result<std::unique_ptr<kv::PagePool>> make_pool(const PoolPlan& plan) {
   kv::PagePoolOptions options;
   options.pages = plan.pages;
-  options.boot_nonce = static_cast<uint16_t>(std::random_device()());
+  options.boot_nonce = static_cast<uint16_t>(wire::draw_word());
   return kv::PagePool::create(plan.layout, options);
-}
-
-kv::PrefixKey random_secret() {
-  std::random_device device;
-  kv::PrefixKey secret;
-  for (uint8_t& byte : secret) byte = static_cast<uint8_t>(device());
-  return secret;
 }
 
 }  // namespace
@@ -102,7 +95,8 @@ base::Status Runtime::make_caches(const Plan& plan, telemetry::Registry& registr
                                            prefill_decoder.facts().weight_format,
                                            filled.layout().id(), device::to_string(plan.isa));
   index_ = std::make_unique<kv::PrefixIndex>(
-      filled, kv::PrefixIndexOptions{plan.prefix_cache, identity, random_secret()});
+      filled, kv::PrefixIndexOptions{plan.prefix_cache, identity,
+                                     wire::draw_bytes<sizeof(kv::PrefixKey)>()});
   registry.counter("sglang:evicted_tokens_total",
                    "Tokens whose cached pages the prefix index gave up",
                    [index = index_.get(), tokens = plan.layout.page_tokens] {

@@ -336,6 +336,25 @@ base::Result<std::unique_ptr<wire::ConstraintCompiler>> make_constraints(
   return std::unique_ptr<wire::ConstraintCompiler>(std::move(compiler));
 }
 
+std::unique_ptr<api::Api> make_api(const Start& start, const Serving& serving, http::Server& server,
+                                   const TextSide& text, api::ModelCard card,
+                                   const api::ApiOptions& options) {
+  return std::make_unique<api::Api>(
+      api::ApiDeps{.generator = serving.engine->generator(),
+                   .tokenizer = *text.tokenizer,
+                   .chat_template = text.chat_template ? &*text.chat_template : nullptr,
+                   .registry = start.registry,
+                   .logger = start.logger,
+                   .clock = start.clock,
+                   .post = [&server](std::function<void()> task) { server.post(std::move(task)); },
+                   .post_after =
+                       [&server](milliseconds delay, std::function<void()> task) {
+                         server.post_after(delay, std::move(task));
+                       },
+                   .constraints = serving.constraints.get()},
+      std::move(card), options);
+}
+
 }  // namespace
 
 base::Status run_server(const ServeOptions& options, std::ostream& out, std::ostream& log) {
@@ -388,20 +407,7 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   register_start(registry, api_options.engine);
   BH_ASSIGN(serving.constraints,
             make_constraints(start, text, loaded.facts.vocabulary_size, card.defaults.eos_ids));
-  serving.api = std::make_unique<api::Api>(
-      api::ApiDeps{.generator = serving.engine->generator(),
-                   .tokenizer = *text.tokenizer,
-                   .chat_template = text.chat_template ? &*text.chat_template : nullptr,
-                   .registry = registry,
-                   .logger = logger,
-                   .clock = clock,
-                   .post = [&server](std::function<void()> task) { server->post(std::move(task)); },
-                   .post_after =
-                       [&server](milliseconds delay, std::function<void()> task) {
-                         server->post_after(delay, std::move(task));
-                       },
-                   .constraints = serving.constraints.get()},
-      std::move(card), api_options);
+  serving.api = make_api(start, serving, *server, text, std::move(card), api_options);
   gate.open(serving.api->handler());
 
   out << ready_text(Reach{.url = url_of(options, server->port()),

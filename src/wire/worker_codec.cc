@@ -56,6 +56,7 @@ void put(const WorkerBeat& beat, ByteWriter& out) {
   out.put(beat.pages_cached);
   out.put(beat.sequences);
   out.put(static_cast<uint8_t>(beat.draining));
+  out.put(beat.writes_refused);
 }
 
 void put(const Expect& expect, ByteWriter& out) {
@@ -183,6 +184,7 @@ struct Reader {
     }
     out.sequences = in.get<uint32_t>();
     out.draining = in.get_bool();
+    out.writes_refused = in.get<uint64_t>();
   }
   void read(Expect& out) {
     out.attempt = attempt();

@@ -60,7 +60,7 @@ std::vector<WorkerMessage> one_of_each() {
   all.emplace_back(make_hello());
   all.emplace_back(WorkerReady{{1, 2, 3}});
   all.emplace_back(WorkerClose{"leaving"});
-  all.emplace_back(WorkerBeat{10, 4, 3, 2, true});
+  all.emplace_back(WorkerBeat{10, 4, 3, 2, true, 5});
   all.emplace_back(Expect{id, 77, 5, 25});
   all.emplace_back(Submit{id, "127.0.0.1:7", 88, make_state()});
   all.emplace_back(Cancel{id});

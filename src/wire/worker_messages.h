@@ -81,7 +81,8 @@ struct WorkerBeat {
   int32_t pages_free = 0;
   int32_t pages_cached = 0;
   uint32_t sequences = 0;
-  bool draining = false;  // finishes what it has and takes nothing new
+  bool draining = false;        // finishes what it has and takes nothing new
+  uint64_t writes_refused = 0;  // of prefill workers, since the start of this decode worker
   bool operator==(const WorkerBeat&) const = default;
 };
 

@@ -1,4 +1,4 @@
-"""Workers and gateways as processes of their own, which may be killed, stopped and started again."""
+"""Workers and gateways as processes of their own, which may be killed, stopped, started again."""
 
 import os
 import pathlib
@@ -125,7 +125,8 @@ class Deployment(Case):
     @classmethod
     def start_gateway(cls, halt_at=None):
         flags = ["--role", "gateway", "--worker-key-file", cls.key_file, *cls.shared_flags]
-        flags += ["--prefill-workers", cls.prefill.address, "--decode-workers", cls.decode.address]
+        flags += ["--prefill-workers", cls.prefill.address]
+        flags += ["--decode-workers", cls.decode.address]
         cls.server = Server(flags, model=cls.model, environment=environment_with(halt_at))
 
     @classmethod

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <random>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "serve/key_file.h"
 #include "serve/roles/model_digest.h"
 #include "transfer/remote/socket_address.h"
+#include "wire/secrets.h"
 
 namespace bulkhead::serve::roles {
 namespace {
@@ -158,8 +158,7 @@ base::Result<Identity> make_identity(const ServeOptions& options,
   out.product = BULKHEAD_VERSION;
   BH_ASSIGN(out.model_digest, model_digest(checkpoint));
   out.vocabulary_size = checkpoint.config().vocabulary;
-  std::random_device device;
-  out.boot_nonce = (uint64_t{device()} << 32) | device() | 1;
+  out.boot_nonce = wire::draw_word() | 1;
   return out;
 }
 

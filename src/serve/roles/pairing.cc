@@ -1,12 +1,10 @@
 #include "serve/roles/pairing.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <vector>
 
-#include "base/check.h"
+#include "wire/secrets.h"
 #include "wire/worker_codec.h"
 
 namespace bulkhead::serve::roles {
@@ -14,13 +12,6 @@ namespace {
 
 using wire::WorkerHello;
 using wire::WorkerRole;
-
-// Enough digits to tell two models apart in a log.
-std::string digits(const std::array<uint8_t, 32>& digest) {
-  std::string out;
-  for (size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", digest[i]);
-  return out;
-}
 
 template <typename T>
 std::string differ(std::string_view what, const T& gateway, const T& worker) {
@@ -35,7 +26,8 @@ std::optional<std::string> mismatch(const WorkerHello& gateway, const WorkerHell
     return differ("versions of Bulkhead", gateway.product, worker.product);
   }
   if (gateway.model_digest != worker.model_digest) {
-    return differ("models", digits(gateway.model_digest), digits(worker.model_digest));
+    return differ("models", wire::short_hex(gateway.model_digest),
+                  wire::short_hex(worker.model_digest));
   }
   if (gateway.vocabulary_size != worker.vocabulary_size) {
     return differ("vocabulary sizes", gateway.vocabulary_size, worker.vocabulary_size);
@@ -67,13 +59,7 @@ std::array<uint8_t, 32> pairing_proof(std::string_view key, const WorkerHello& s
     // A hello of fixed fields and counted texts cannot run into the next.
     text.insert(text.end(), frame.begin(), frame.end());
   }
-  std::array<uint8_t, 32> proof{};
-  unsigned int size = 0;
-  const auto* const made =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &size);
-  BH_CHECK(made != nullptr && size == proof.size(), "HMAC-SHA-256 gives 32 bytes");
-  return proof;
+  return wire::hmac_sha256(key, text);
 }
 
 }  // namespace bulkhead::serve::roles

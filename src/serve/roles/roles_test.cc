@@ -12,6 +12,7 @@ namespace bulkhead::serve::roles {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kRigContext;
 using testing::rig_answer;
 using testing::rig_prompt;
 using testing::RigOptions;
@@ -301,7 +302,7 @@ TEST(Roles, AStormOfCancellationsLeavesNothing) {
   EXPECT_EQ(rig.balance(), "");
 }
 
-TEST(Roles, ADrainingWorkerFinishesWhatItHasAndGetsNothingNew) {
+TEST(Roles, ADrainingWorkerFinishesWhatItHasGetsNothingNewAndTakesItsLeave) {
   RolesRig rig({.prefill_workers = 2, .decode_workers = 2});
   ASSERT_TRUE(rig.join());
   const auto prompt = rig_prompt(4, 60);
@@ -310,12 +311,124 @@ TEST(Roles, ADrainingWorkerFinishesWhatItHasAndGetsNothingNew) {
   const size_t busy = rig.decode(0)->worker.attempts() > 0 ? 0 : 1;
   rig.decode(busy)->worker.drain();
   rig.run(5);
-  for (uint64_t i = 0; i < 6; ++i) expect_alive(rig, 20 + i);
-  EXPECT_FALSE(rig.decode(busy)->worker.is_drained() && !running.finished());
-  ASSERT_TRUE(rig.run_until([&] { return running.finished(); }, 5000));
+  for (uint64_t i = 0; i < 4; ++i) {
+    const auto other = rig.submit(rig_prompt(20 + i, 50), 3);
+    ASSERT_TRUE(rig.run_until(
+        [&] {
+          EXPECT_LE(rig.decode(busy)->worker.attempts(), 1u) << "it was given something new";
+          return other.finished();
+        },
+        10000));
+    expect_right(other, rig_answer(rig_prompt(20 + i, 50), 3));
+  }
+  ASSERT_FALSE(running.finished());
+  EXPECT_FALSE(rig.decode(busy)->worker.has_left());
+  ASSERT_TRUE(rig.run_until([&] { return rig.decode(busy)->worker.has_left(); }, 5000))
+      << rig.log();
+  // Gone at once, as it would be in a process of its own.
+  rig.kill_decode(busy);
+  ASSERT_TRUE(rig.run_until([&] { return running.finished(); }, 100)) << "its last words are out";
   expect_right(running, rig_answer(prompt, 60));
-  ASSERT_TRUE(rig.run_until([&] { return rig.decode(busy)->worker.is_drained(); }, 1000));
+  rig.run(100);
+  const MemberStatus left = rig.gateway()->fleet.members()[2 + busy];
+  EXPECT_FALSE(left.present);
+  EXPECT_EQ(left.losses, 0u);
+  EXPECT_THAT(rig.log(), HasSubstr("a worker left"));
+  EXPECT_THAT(rig.log(), HasSubstr("a decode worker left"));
+  EXPECT_THAT(rig.log(), ::testing::Not(HasSubstr("lost")));
+  rig.start_decode(busy);
+  ASSERT_TRUE(rig.join());
   EXPECT_EQ(rig.balance(), "");
+}
+
+// Told to go at once: what it has ends, and everybody knows why.
+TEST(Roles, AWorkerThatLeavesNowTellsThatItDoes) {
+  for (const bool prefill_leaves : {true, false}) {
+    RolesRig rig;
+    ASSERT_TRUE(rig.join());
+    const auto prompt = rig_prompt(4, 200);
+    const auto running = rig.submit(prompt, 60);
+    ASSERT_TRUE(rig.run_until(
+        [&] {
+          return rig.prefill(0)->link.in_transit() > 0 && rig.decode(0)->link.in_transit() > 0;
+        },
+        500));
+    rig.run(2);
+    Worker& worker =
+        prefill_leaves ? static_cast<Worker&>(rig.prefill(0)->worker) : rig.decode(0)->worker;
+    worker.leave_now();
+    ASSERT_TRUE(rig.run_until([&] { return worker.has_left(); }, 500)) << rig.log();
+    prefill_leaves ? rig.kill_prefill(0) : rig.kill_decode(0);
+    ASSERT_TRUE(rig.run_until([&] { return running.finished(); }, 2000));
+    expect_right_or_retriable(running, rig_answer(prompt, 60));
+    EXPECT_THAT(rig.log(),
+                HasSubstr(prefill_leaves ? "a prefill worker left" : "a decode worker left"));
+    prefill_leaves ? rig.start_prefill(0) : rig.start_decode(0);
+    ASSERT_TRUE(rig.join());
+    EXPECT_EQ(rig.balance(), "");
+  }
+}
+
+TEST(Roles, AGatewayTakesItsLeaveAndTheNextOneIsTaken) {
+  RolesRig rig;
+  ASSERT_TRUE(rig.join());
+  rig.gateway()->fleet.leave();
+  ASSERT_TRUE(rig.run_until([&] { return rig.gateway()->fleet.has_left(); }, 100));
+  rig.kill_gateway();
+  rig.run(5);
+  EXPECT_FALSE(rig.prefill(0)->worker.has_gateway());
+  EXPECT_FALSE(rig.decode(0)->worker.has_gateway());
+  EXPECT_THAT(rig.log(), HasSubstr("the gateway left"));
+  rig.start_gateway();
+  ASSERT_TRUE(rig.join());
+  expect_alive(rig, 3);
+}
+
+// A try that had to wait for pages says nothing about the one that gets its slot.
+TEST(Roles, ARequestIsNotRefusedForOneThatWasThereBeforeIt) {
+  RolesRig rig;
+  ASSERT_TRUE(rig.join());
+  kv::PagePool& pool = *rig.prefill(0)->pages;
+  kv::PageTable taken(pool, 20 * 16);
+  ASSERT_TRUE(taken.cover(20 * 16));
+  const auto large = rig.submit(rig_prompt(1, 300), 4);
+  rig.run(50);
+  ASSERT_EQ(rig.prefill(0)->worker.attempts(), 1u);
+  rig.gateway()->router.cancel(large.id);
+  ASSERT_TRUE(rig.run_until([&] { return large.finished(); }, 500));
+  ASSERT_TRUE(rig.run_until([&] { return rig.prefill(0)->worker.attempts() == 0; }, 500));
+  expect_alive(rig, 2);
+  taken = {};
+  EXPECT_EQ(rig.balance(), "");
+}
+
+// However long it waits for room.
+TEST(Roles, ThePromptOfARequestThatWaitsIsHashedOnce) {
+  RolesRig rig({.sequences_max = 1});
+  ASSERT_TRUE(rig.join());
+  const auto first = rig.submit(rig_prompt(1, 100), 60);
+  const auto second = rig.submit(rig_prompt(2, 100), 1);
+  rig.run(20);
+  ASSERT_FALSE(first.finished());
+  const uint64_t hashed = rig.gateway()->fleet.affinity().pages_hashed();
+  EXPECT_LE(hashed, 2u * 6);
+  ASSERT_TRUE(rig.run_until([&] { return first.finished() && second.finished(); }, 5000));
+  EXPECT_EQ(rig.gateway()->fleet.affinity().pages_hashed(), 2u * 6);
+  EXPECT_EQ(rig.balance(), "");
+}
+
+TEST(Roles, AWorkerThatDoesNotFitIsRefusedAndNotCalledUnreachable) {
+  RolesRig rig;
+  ASSERT_TRUE(rig.join());
+  rig.gateway()->fleet.set_context(kRigContext + 1);
+  rig.kill_decode(0);
+  rig.run(300);
+  rig.start_decode(0);
+  const auto refused = [&] { return rig.log().find("a worker is refused") != std::string::npos; };
+  ASSERT_TRUE(rig.run_until(refused, 2000)) << rig.log();
+  const std::string log = rig.log();
+  const size_t line = log.find("a worker is refused");
+  EXPECT_THAT(log.substr(line, log.find('\n', line) - line), HasSubstr("512 tokens of context"));
 }
 
 TEST(Roles, RequestsOfOneSessionMeetOnePrefillWorker) {

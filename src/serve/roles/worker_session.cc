@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
-#include <random>
 #include <utility>
 
+#include "base/halt.h"
 #include "serve/roles/pairing.h"
 
 namespace bulkhead::serve::roles {
@@ -20,13 +20,6 @@ constexpr int kMissedMax = 2;
 
 }  // namespace
 
-std::array<uint8_t, 16> random_nonce() {
-  std::random_device device;
-  std::array<uint8_t, 16> nonce{};
-  for (uint8_t& byte : nonce) byte = static_cast<uint8_t>(device());
-  return nonce;
-}
-
 WorkerSession::WorkerSession(WorkerSessionOptions options, std::unique_ptr<Connection> connection,
                              const base::Clock& clock)
     : options_(std::move(options)), connection_(std::move(connection)), clock_(clock) {
@@ -37,6 +30,7 @@ WorkerSession::WorkerSession(WorkerSessionOptions options, std::unique_ptr<Conne
 // --- sending
 
 void WorkerSession::send(const WorkerMessage& message) {
+  base::halt_at("tell", name_of(message));
   encode_worker_frame(message, ++sent_, outgoing_);
   if (waiting_.empty() && connection_->can_post()) {
     connection_->post(outgoing_);
@@ -73,8 +67,10 @@ bool WorkerSession::beat_due() {
 void WorkerSession::tick() {
   if (is_closed()) {
     if (connection_ == nullptr) return;
+    flush();
     const bool broken = connection_->state() == Connection::State::kClosed;
-    if (broken || connection_->drained() || clock_.now() - closed_at_ > options_.linger) {
+    const bool said = waiting_.empty() && connection_->drained();
+    if (broken || said || clock_.now() - closed_at_ > options_.linger) {
       connection_->close();
       connection_.reset();
     }
@@ -114,7 +110,10 @@ std::optional<WorkerMessage> WorkerSession::poll() {
     }
     last_heard_ = clock_.now();
     const bool was_open = is_open();
-    if (auto message = take(std::move(decoded->message))) return message;
+    if (auto message = take(std::move(decoded->message))) {
+      base::halt_at("hear", name_of(*message));
+      return message;
+    }
     // The owner looks at the peer first.
     if (!was_open && is_open()) return std::nullopt;
   }
@@ -128,6 +127,7 @@ std::optional<WorkerMessage> WorkerSession::take(WorkerMessage message) {
     hear_ready(*ready);
   } else if (const auto* close = std::get_if<wire::WorkerClose>(&message)) {
     refused_ = !is_open();
+    left_ = true;
     end("the peer says: " + close->why, false);
   } else if (!is_open()) {
     refuse(fmt::format("a {} before the greeting", name_of(message)));
@@ -180,13 +180,13 @@ void WorkerSession::close(std::string why) { end(std::move(why), true); }
 void WorkerSession::end(std::string why, bool tell_peer) {
   if (is_closed()) return;
   if (tell_peer && connection_->state() == Connection::State::kOpen) {
-    flush();
-    if (waiting_.empty() && connection_->can_post()) send(wire::WorkerClose{why});
+    send(wire::WorkerClose{why});
+  } else {
+    waiting_.clear();
   }
   stage_ = Stage::kClosed;
   closed_at_ = clock_.now();
   why_ = std::move(why);
-  waiting_.clear();
 }
 
 }  // namespace bulkhead::serve::roles

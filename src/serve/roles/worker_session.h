@@ -16,12 +16,10 @@
 
 #include "base/clock.h"
 #include "transfer/remote/transport.h"
+#include "wire/secrets.h"
 #include "wire/worker_codec.h"
 
 namespace bulkhead::serve::roles {
-
-// Nobody can guess it, and no connection repeats it.
-std::array<uint8_t, 16> random_nonce();
 
 struct WorkerSessionOptions {
   wire::WorkerHello identity;  // the session draws its own nonce
@@ -32,7 +30,7 @@ struct WorkerSessionOptions {
   base::Nanoseconds linger{500'000'000};  // for the last word of a closed session
   size_t waiting_max = 65536;             // frames that the connection has no room for yet
   // Of each session; what has to run alike twice gives its own.
-  std::function<std::array<uint8_t, 16>()> draw_nonce = random_nonce;
+  std::function<std::array<uint8_t, 16>()> draw_nonce = wire::draw_bytes<16>;
 };
 
 class WorkerSession {
@@ -48,7 +46,7 @@ class WorkerSession {
   void post(const wire::WorkerMessage& message);
   // Since the last call true, once a beat; the owner then posts one.
   bool beat_due();
-  // Ends the session; the peer is told why if it still listens.
+  // Ends the session; the peer is told why if it still listens, after all that was posted before.
   void close(std::string why);
 
   bool is_open() const { return stage_ == Stage::kOpen; }
@@ -57,6 +55,8 @@ class WorkerSession {
   bool is_finished() const { return is_closed() && connection_ == nullptr; }
   // Before the peer proved itself: its answer was no, or ours was.
   bool was_refused() const { return refused_; }
+  // The peer ended it with a last word.
+  bool was_left() const { return left_; }
   const std::string& why_closed() const { return why_; }
   const wire::WorkerHello& peer() const { return peer_; }  // valid once open
 
@@ -77,6 +77,7 @@ class WorkerSession {
   Stage stage_ = Stage::kConnecting;
   std::string why_;
   bool refused_ = false;
+  bool left_ = false;
   bool heard_hello_ = false;
   wire::WorkerHello peer_;
   std::deque<transfer::remote::Frame> waiting_;

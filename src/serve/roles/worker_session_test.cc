@@ -87,6 +87,22 @@ TEST(WorkerSession, APeerWithoutTheKeyIsRefusedAndHearsNothing) {
   EXPECT_TRUE(pair.heard.empty());
 }
 
+// However full the way is.
+TEST(WorkerSession, WhatWasSaidArrivesBeforeTheLastWord) {
+  Pair pair;
+  pair.run();
+  ASSERT_TRUE(pair.worker->is_open());
+  constexpr size_t kWords = 300;  // more than there is room for at once
+  for (size_t i = 0; i < kWords; ++i) pair.worker->post(wire::Released{{1, i}});
+  pair.worker->close("done");
+  pair.run(40);
+  EXPECT_EQ(pair.heard.size(), kWords);
+  EXPECT_TRUE(pair.gateway->is_closed());
+  EXPECT_TRUE(pair.gateway->was_left());
+  EXPECT_THAT(pair.gateway->why_closed(), HasSubstr("done"));
+  EXPECT_TRUE(pair.worker->is_finished());
+}
+
 // C073, C079: a pair of unlike processes is refused, and both sides say why.
 TEST(WorkerSession, ProcessesThatDoNotFitAreRefusedWithTheReason) {
   struct Skew {

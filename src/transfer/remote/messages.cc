@@ -1,18 +1,14 @@
 #include "transfer/remote/messages.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 
-#include "base/check.h"
+#include <bit>
+
+#include "wire/secrets.h"
 
 namespace bulkhead::transfer::remote {
 
-Id128 random_id() {
-  std::array<uint8_t, sizeof(Id128)> bytes{};
-  BH_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1,
-           "the system gives random bytes");
-  return std::bit_cast<Id128>(bytes);
-}
+Id128 random_id() { return std::bit_cast<Id128>(wire::draw_bytes<sizeof(Id128)>()); }
 
 std::string to_string(const Id128& id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
 

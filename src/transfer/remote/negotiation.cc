@@ -1,11 +1,9 @@
 #include "transfer/remote/negotiation.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
-#include "base/check.h"
 #include "wire/bytes.h"
+#include "wire/secrets.h"
 
 namespace bulkhead::transfer::remote {
 namespace {
@@ -16,20 +14,14 @@ std::optional<std::string> differ(std::string_view what, const T& prefill, const
   return fmt::format("{}: prefill has {}, decode has {}", what, prefill, decode);
 }
 
-std::string hex(const std::array<uint8_t, 32>& digest) {
-  std::string out;
-  // Sixteen digits tell two models apart in a log.
-  for (size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", digest[i]);
-  return out;
-}
-
 }  // namespace
 
 std::optional<std::string> pair_mismatch(const Hello& prefill, const Hello& decode) {
   if (auto bad = differ("protocol version", prefill.protocol, decode.protocol)) return bad;
   if (auto bad = differ("version of Bulkhead", prefill.product, decode.product)) return bad;
   if (prefill.model_digest != decode.model_digest) {
-    return differ("model", hex(prefill.model_digest), hex(decode.model_digest));
+    return differ("model", wire::short_hex(prefill.model_digest),
+                  wire::short_hex(decode.model_digest));
   }
   if (auto bad = differ("page size in tokens", prefill.page_tokens, decode.page_tokens)) return bad;
   if (auto bad = differ("page layout", prefill.wire_layout, decode.wire_layout)) return bad;
@@ -65,13 +57,7 @@ std::array<uint8_t, 32> key_proof(std::string_view key, const Hello& speaker,
     out.put(side->session_nonce.low);
     out.put(side->boot_nonce);
   }
-  std::array<uint8_t, 32> proof{};
-  unsigned int size = 0;
-  const auto* const made =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &size);
-  BH_CHECK(made != nullptr && size == proof.size(), "HMAC-SHA-256 gives 32 bytes");
-  return proof;
+  return wire::hmac_sha256(key, text);
 }
 
 }  // namespace bulkhead::transfer::remote

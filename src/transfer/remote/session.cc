@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/halt.h"
 #include "transfer/remote/negotiation.h"
 
 namespace bulkhead::transfer::remote {
@@ -29,6 +30,7 @@ Session::Session(SessionOptions options, std::unique_ptr<Connection> connection,
 // --- sending
 
 void Session::send(const Message& message) {
+  base::halt_at("send", to_string(type_of(message)));
   ++sequence_;
   highest_told_ = highest_;
   const FrameHeader header = {.type = type_of(message),
@@ -134,7 +136,10 @@ std::optional<Message> Session::poll() {
       end(version ? Fault::kPairRefused : Fault::kProtocol, decoded.error().message, true);
       return std::nullopt;
     }
-    if (auto message = take(std::move(decoded).value())) return message;
+    if (auto message = take(std::move(decoded).value())) {
+      base::halt_at("receive", to_string(type_of(*message)));
+      return message;
+    }
   }
   return std::nullopt;
 }
@@ -226,7 +231,8 @@ void Session::close(Fault fault, std::string text) { end(fault, std::move(text),
 void Session::end(Fault fault, std::string text, bool tell_peer) {
   if (is_closed()) return;
   if (tell_peer && connection_->state() == Connection::State::kOpen) {
-    waiting_.clear();
+    // Who leaves in good order has said what it had to; the rest is of no use to a peer at fault.
+    if (fault != Fault::kShutdown) waiting_.clear();
     send(Close{{fault, text}});
   }
   stage_ = Stage::kClosed;

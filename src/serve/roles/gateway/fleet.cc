@@ -169,7 +169,8 @@ void Fleet::unreserve(Slot slot) {
 std::optional<wire::Admission> Fleet::admit(wire::SequenceState& state) {
   Flight& flight = flights_[state.slot];
   const auto prompt = static_cast<int64_t>(state.tokens.size());
-  flight.keys = affinity_.keys(state.cache, state.tokens);
+  // Asked again in every step until there is room.
+  if (!std::exchange(flight.keyed, true)) flight.keys = affinity_.keys(state.cache, state.tokens);
   const auto chosen =
       choose(WorkerRole::kPrefill, flight, prompt, {.tokens = prompt, .session = state.session});
   if (!chosen) return std::nullopt;
@@ -256,6 +257,7 @@ void Fleet::conclude(Flight& flight, wire::PoolEvents& events) {
   flight.live = false;
   by_attempt_.erase(flight.attempt);
   flight.keys.clear();
+  flight.keyed = false;
   wire::SequenceState state = std::exchange(flight.state, {});
   const Slot slot = slot_of(flight);
   if (flight.rerun) {
@@ -545,11 +547,23 @@ void Fleet::publish() {
       status.pages = {beat.pages_total, beat.pages_free, beat.pages_cached};
       status.sequences = member.load().sequences;
       status.tokens = member.load().tokens;
+      status.writes_refused = beat.writes_refused;
     }
     now.push_back(std::move(status));
   }
   std::lock_guard lock(shown_mutex_);
   shown_ = std::move(now);
+}
+
+void Fleet::leave() {
+  for (FleetMember& member : members_) member.leave();
+}
+
+bool Fleet::has_left() {
+  transport_.progress();
+  bool all = true;
+  for (FleetMember& member : members_) all = member.has_left() && all;
+  return all;
 }
 
 std::vector<MemberStatus> Fleet::members() const {

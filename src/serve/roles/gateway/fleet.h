@@ -47,6 +47,7 @@ struct MemberStatus {
   uint32_t sequences = 0;  // given to it
   int64_t tokens = 0;      // estimated, in flight
   uint64_t losses = 0;
+  uint64_t writes_refused = 0;  // since it started
 };
 
 class Fleet {
@@ -75,8 +76,13 @@ class Fleet {
   std::optional<base::Error> outage() const;
   // From now on a worker that takes less is refused.
   void set_context(int32_t tokens);
+  // Takes leave of all workers; whether the last words are out. Ask until they are.
+  void leave();
+  bool has_left();
   // Attempts that somebody holds.
   size_t flights() const { return by_attempt_.size(); }
+
+  const router::PrefixAffinity& affinity() const { return affinity_; }
 
   // Any thread.
   wire::PageGauges pages(wire::WorkerRole role) const;

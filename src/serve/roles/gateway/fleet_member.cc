@@ -28,7 +28,7 @@ void FleetMember::connect(transfer::remote::Transport& transport) {
 }
 
 FleetMember::Change FleetMember::tick(transfer::remote::Transport& transport) {
-  if (!session_ && clock_.now() >= next_try_) connect(transport);
+  if (!session_ && !leaving_ && clock_.now() >= next_try_) connect(transport);
   if (!session_) return Change::kNone;
   session_->tick();
   if (session_->is_closed()) return note_end();
@@ -40,13 +40,13 @@ FleetMember::Change FleetMember::tick(transfer::remote::Transport& transport) {
 FleetMember::Change FleetMember::note_open() {
   const wire::WorkerHello& hello = session_->peer();
   if (hello.role != who_.role) {
-    session_->close(fmt::format("the deployment calls this a {} worker and it is a {} worker",
-                                to_string(who_.role), to_string(hello.role)));
+    turn_away(fmt::format("the deployment calls this a {} worker and it is a {} worker",
+                          to_string(who_.role), to_string(hello.role)));
     return Change::kNone;
   }
   if (hello.context_tokens < options_.context_tokens_min) {
-    session_->close(fmt::format("the worker takes {} tokens of context, this deployment {}",
-                                hello.context_tokens, options_.context_tokens_min));
+    turn_away(fmt::format("the worker takes {} tokens of context, this deployment {}",
+                          hello.context_tokens, options_.context_tokens_min));
     return Change::kNone;
   }
   joined_ = true;
@@ -66,34 +66,48 @@ FleetMember::Change FleetMember::note_open() {
   return Change::kJoined;
 }
 
+void FleetMember::turn_away(const std::string& why) {
+  unfit_ = true;
+  session_->close(why);
+}
+
 FleetMember::Change FleetMember::note_end() {
-  const bool lost = std::exchange(joined_, false);
-  if (lost) {
-    ++losses_;
+  const bool gone = std::exchange(joined_, false);
+  // It finished what it had, and said so.
+  const bool left = gone && beat_.draining && session_->was_left();
+  if (gone) {
+    if (!left) ++losses_;
     load_ = {};
     last_logged_.clear();
   }
-  const bool refused = session_->was_refused();
-  log_once(lost || refused ? base::LogLevel::kError : base::LogLevel::kWarning,
-           lost      ? "a worker is lost"
+  const bool refused = unfit_ || session_->was_refused();
+  log_once(left              ? base::LogLevel::kInfo
+           : gone || refused ? base::LogLevel::kError
+                             : base::LogLevel::kWarning,
+           left      ? "a worker left"
+           : gone    ? "a worker is lost"
            : refused ? "a worker is refused"
                      : "a worker cannot be reached",
            session_->why_closed());
   if (session_->is_finished()) {
+    unfit_ = false;
     session_.reset();
     next_try_ = clock_.now() + (refused ? options_.after_refusal : options_.reconnect);
   }
-  return lost ? Change::kLost : Change::kNone;
+  return gone ? Change::kLost : Change::kNone;
 }
 
 // The same reason, every half second, is one line.
 void FleetMember::log_once(base::LogLevel level, const std::string& what, const std::string& why) {
   if (logger_ == nullptr || why == last_logged_) return;
   last_logged_ = why;
+  const std::initializer_list<base::LogField> fields = {{"worker", who_.label}, {"reason", why}};
   if (level == base::LogLevel::kError) {
-    logger_->error(what, {{"worker", who_.label}, {"reason", why}});
+    logger_->error(what, fields);
+  } else if (level == base::LogLevel::kWarning) {
+    logger_->warning(what, fields);
   } else {
-    logger_->warning(what, {{"worker", who_.label}, {"reason", why}});
+    logger_->info(what, fields);
   }
 }
 
@@ -118,6 +132,16 @@ void FleetMember::post(const WorkerMessage& message) {
 
 void FleetMember::retire(const std::string& why) {
   if (session_) session_->close(why);
+}
+
+void FleetMember::leave() {
+  leaving_ = true;
+  if (session_) session_->close("the gateway leaves");
+}
+
+bool FleetMember::has_left() {
+  if (session_) session_->tick();
+  return !session_ || session_->is_finished();
 }
 
 bool FleetMember::has_room(const Load& more) const {

@@ -43,6 +43,9 @@ class FleetMember {
   void post(const wire::WorkerMessage& message);
   // The worker broke a rule or does not answer: it is retired until it has connected anew.
   void retire(const std::string& why);
+  // This gateway leaves. Whether the last word is out; ask until it is.
+  void leave();
+  bool has_left();
 
   bool is_open() const { return joined_ && session_ && session_->is_open(); }
   bool is_ready() const { return is_open() && !beat_.draining; }
@@ -61,6 +64,7 @@ class FleetMember {
   void connect(transfer::remote::Transport& transport);
   Change note_end();
   Change note_open();
+  void turn_away(const std::string& why);
   void log_once(base::LogLevel level, const std::string& what, const std::string& why);
 
   const router::Member who_;
@@ -69,6 +73,8 @@ class FleetMember {
   base::Logger* logger_;
   std::unique_ptr<WorkerSession> session_;
   bool joined_ = false;  // the owner was told kJoined and not yet kLost
+  bool unfit_ = false;   // it greeted well and cannot be used here
+  bool leaving_ = false;
   wire::WorkerBeat beat_;
   Load load_;
   uint64_t last_boot_ = 0;

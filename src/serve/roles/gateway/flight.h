@@ -73,6 +73,7 @@ struct Flight {
   FlightPart decode;
   std::vector<wire::WorkerMessage> early;  // words of decode that wait for prefill's offer
   std::vector<router::PrefixAffinity::Key> keys;
+  bool keyed = false;  // the keys are those of the request
   wire::CacheScope scope;
   int32_t cached_tokens = 0;
   int32_t prompt_tokens = 0;

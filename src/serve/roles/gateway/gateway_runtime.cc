@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
 #include "device/thread_tuning.h"
 #include "transfer/remote/ucx_transport.h"
+#include "wire/secrets.h"
 
 namespace bulkhead::serve::roles {
 namespace {
@@ -18,6 +18,8 @@ using std::chrono::milliseconds;
 // How long the step thread may look away: while answers are on their way, and while nothing is.
 constexpr microseconds kBusyPause{100};
 constexpr milliseconds kIdlePause{2};
+// How long the last words to the workers may take.
+constexpr milliseconds kFarewellMax{1000};
 
 // Before there is a router nothing can happen to a request.
 class NoRequests final : public wire::PoolEvents {
@@ -35,19 +37,14 @@ class NoRequests final : public wire::PoolEvents {
   static void none() { BH_CHECK(false, "no request was given to anybody"); }
 };
 
-uint64_t draw() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
 FleetOptions fleet_options(const ServeOptions& options, const Identity& identity,
                            const model::ModelConfig& config, size_t slots) {
   FleetOptions out;
   out.member.session = control_session(options, identity, config.context);
   out.slots = slots;
   out.affinity.page_tokens = options.model.page_tokens;
-  for (uint8_t& byte : out.affinity.secret) byte = static_cast<uint8_t>(draw());
-  out.attempt_seed = draw();
+  wire::draw_bytes(out.affinity.secret);
+  out.attempt_seed = wire::draw_word();
   out.outage_max = 2 * base::Nanoseconds(options.roles.heartbeat);
   return out;
 }
@@ -107,6 +104,9 @@ void GatewayRuntime::run() {
     router_->wait(fleet_->flights() > 0 ? std::chrono::nanoseconds(kBusyPause)
                                         : std::chrono::nanoseconds(kIdlePause));
   }
+  fleet_->leave();
+  const base::Nanoseconds last = clock_.now() + kFarewellMax;
+  while (!fleet_->has_left() && clock_.now() < last) std::this_thread::sleep_for(kBusyPause);
 }
 
 void GatewayRuntime::register_members(telemetry::Registry& registry) {
@@ -124,6 +124,9 @@ void GatewayRuntime::register_members(telemetry::Registry& registry) {
                    of([](const MemberStatus& m) { return m.tokens; }), labels);
     registry.counter("bulkhead_worker_losses_total", "Times the worker was lost",
                      of([](const MemberStatus& m) { return m.losses; }), labels);
+    registry.counter("bulkhead_worker_writes_refused_total",
+                     "Writes of prefill workers that the worker refused, since it started",
+                     of([](const MemberStatus& m) { return m.writes_refused; }), labels);
   }
 }
 

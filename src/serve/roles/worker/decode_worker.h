@@ -27,6 +27,9 @@ class DecodeWorker final : public Worker {
   void cancel(wire::Slot slot) override;
   wire::StepOutcome run() override;
   wire::PageGauges gauges() const override { return pool_.pages().value_or(wire::PageGauges{}); }
+  uint64_t writes_refused() const override { return handoff_.writes_refused(); }
+  void close_handoffs() override { handoff_.close(); }
+  bool handoffs_closed() const override { return handoff_.is_closed(); }
 
   void on_offered(wire::Slot) override {}
   void on_accepted(wire::Slot slot) override;

@@ -23,4 +23,14 @@ void note(base::Logger* logger, const transfer::remote::FaultReport& report) {
                   {{"fault", std::string(to_string(report.fault))}, {"reason", report.text}});
 }
 
+void note_closed(base::Logger* logger, const std::string& peer,
+                 const transfer::remote::FaultReport& why) {
+  if (logger == nullptr) return;
+  if (why.fault == Fault::kShutdown) {
+    logger->info("a " + peer + " worker left");
+  } else {
+    logger->warning("the way to a " + peer + " worker is closed", {{"reason", why.text}});
+  }
+}
+
 }  // namespace bulkhead::serve::roles

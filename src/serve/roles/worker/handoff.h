@@ -32,6 +32,9 @@ struct HandoffEnd {
 base::Error to_error(const transfer::remote::FaultReport& report);
 // And what the operator is told.
 void note(base::Logger* logger, const transfer::remote::FaultReport& report);
+// The same of a session's end with a worker of the other role.
+void note_closed(base::Logger* logger, const std::string& peer,
+                 const transfer::remote::FaultReport& why);
 
 // Prefill's side. Link::offer() is called with the finished prompt; receive() and withdraw() have
 // nothing to give.
@@ -46,6 +49,10 @@ class PrefillHandoff : public transfer::Link {
   virtual void abandon(wire::Slot slot) = 0;
   virtual std::optional<HandoffEnd> next_end() = 0;
   virtual void poll() = 0;
+  // Leaves every peer in good order; what is open ends. Nothing is opened any more.
+  virtual void close() = 0;
+  // The last words are out.
+  virtual bool is_closed() const = 0;
 };
 
 // Decode's side: Link::receive() gives what arrived whole.
@@ -58,6 +65,11 @@ class DecodeHandoff : public transfer::Link {
   virtual void abandon(wire::Slot slot) = 0;
   virtual std::optional<HandoffEnd> next_end() = 0;
   virtual void poll() = 0;
+  // Writes of prefill workers that were refused at the fence, since the start.
+  virtual uint64_t writes_refused() const = 0;
+  // As PrefillHandoff's.
+  virtual void close() = 0;
+  virtual bool is_closed() const = 0;
 };
 
 }  // namespace bulkhead::serve::roles

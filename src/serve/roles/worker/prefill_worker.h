@@ -37,6 +37,8 @@ class PrefillWorker final : public Worker {
   void cancel(wire::Slot slot) override;
   wire::StepOutcome run() override;
   wire::PageGauges gauges() const override { return pool_.pages(); }
+  void close_handoffs() override { handoff_.close(); }
+  bool handoffs_closed() const override { return handoff_.is_closed(); }
 
   void on_offered(wire::Slot slot) override;
   void on_accepted(wire::Slot) override {}

@@ -17,6 +17,11 @@ namespace {
 // Connections of prefill workers at a time; more are turned away.
 constexpr size_t kReceiversMax = 64;
 
+uint64_t refused_by(const Receiver& receiver) {
+  const transfer::remote::ReceiverCounters& counters = receiver.counters();
+  return counters.late + counters.stale_tag + counters.out_of_range + counters.duplicate;
+}
+
 }  // namespace
 
 base::Result<Opening> ReceivingLink::expect(Slot slot, const wire::Expect& what) {
@@ -76,7 +81,7 @@ void ReceivingLink::hear_ends(Receiver& receiver) {
 void ReceivingLink::poll() {
   deps_.transport.progress();
   while (auto connection = deps_.transport.accept()) {
-    if (receivers_.size() >= kReceiversMax) {
+    if (closed_ || receivers_.size() >= kReceiversMax) {
       connection->close();
       continue;
     }
@@ -93,12 +98,24 @@ void ReceivingLink::poll() {
       return entry.second.receiver == receiver.get();
     });
     if (in_use || !receiver->session().is_finished()) return false;
-    if (deps_.logger != nullptr) {
-      deps_.logger->warning("a prefill worker is gone",
-                            {{"reason", receiver->session().why_closed().text}});
-    }
+    writes_refused_ += refused_by(*receiver);
+    if (!closed_) note_closed(deps_.logger, "prefill", receiver->session().why_closed());
     return true;
   });
+}
+
+uint64_t ReceivingLink::writes_refused() const {
+  uint64_t sum = writes_refused_;
+  for (const auto& receiver : receivers_) sum += refused_by(*receiver);
+  return sum;
+}
+
+void ReceivingLink::close() {
+  closed_ = true;
+  for (const auto& receiver : receivers_) {
+    receiver->close(Fault::kShutdown, "the decode worker leaves");
+    hear_ends(*receiver);
+  }
 }
 
 std::optional<transfer::Handoff> ReceivingLink::receive() {

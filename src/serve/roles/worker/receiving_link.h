@@ -33,6 +33,9 @@ class ReceivingLink final : public DecodeHandoff {
   void abandon(wire::Slot slot) override;
   std::optional<HandoffEnd> next_end() override;
   void poll() override;
+  uint64_t writes_refused() const override;
+  void close() override;
+  bool is_closed() const override { return closed_ && receivers_.empty(); }
 
   void offer(transfer::Handoff) override;
   std::optional<transfer::Handoff> receive() override;
@@ -59,6 +62,8 @@ class ReceivingLink final : public DecodeHandoff {
   std::unordered_map<wire::Slot, Expected> expected_;
   std::map<transfer::remote::TransferId, wire::Slot> slots_;
   std::deque<HandoffEnd> ends_;
+  uint64_t writes_refused_ = 0;  // by receivers that are gone
+  bool closed_ = false;
 };
 
 }  // namespace bulkhead::serve::roles

@@ -19,10 +19,12 @@ SendingLink::SendingLink(const transfer::remote::SenderOptions& options, Sending
 base::Result<Sender*> SendingLink::reach(const std::string& address) {
   const auto found = senders_.find(address);
   if (found != senders_.end()) return found->second.get();
-  auto connection = deps_.transport.connect(address);
-  if (!connection.ok()) {
+  const auto unreachable = [] {
     return wire::fault(wire::kTransferFailed, "the decode worker cannot be reached; try again");
-  }
+  };
+  if (closed_) return unreachable();
+  auto connection = deps_.transport.connect(address);
+  if (!connection.ok()) return unreachable();
   auto sender = std::make_unique<Sender>(options_, deps_.pages, deps_.destination, deps_.convert,
                                          std::move(connection).value(), deps_.clock);
   return senders_.emplace(address, std::move(sender)).first->second.get();
@@ -86,16 +88,20 @@ void SendingLink::poll() {
       ++entry;
       continue;
     }
-    if (deps_.logger != nullptr) {
-      deps_.logger->warning("the way to a decode worker is closed",
-                            {{"reason", sender.session().why_closed().text}});
-    }
+    if (!closed_) note_closed(deps_.logger, "decode", sender.session().why_closed());
     entry = senders_.erase(entry);
   }
 }
 
 void SendingLink::add_holders(std::vector<kv::PageRef>& holders) const {
   for (const auto& [address, sender] : senders_) sender->add_holders(holders);
+}
+
+void SendingLink::close() {
+  closed_ = true;
+  for (auto& [address, sender] : senders_) {
+    sender->close(Fault::kShutdown, "the prefill worker leaves");
+  }
 }
 
 std::optional<HandoffEnd> SendingLink::next_end() {

@@ -36,6 +36,8 @@ class SendingLink final : public PrefillHandoff {
   void abandon(wire::Slot slot) override;
   std::optional<HandoffEnd> next_end() override;
   void poll() override;
+  void close() override;
+  bool is_closed() const override { return closed_ && senders_.empty(); }
 
   void written(wire::Slot slot, const kv::PageTable& pages, int32_t written) override;
   void offer(transfer::Handoff handoff) override;
@@ -59,6 +61,7 @@ class SendingLink final : public PrefillHandoff {
   std::unordered_map<wire::Slot, Open> open_;
   std::map<transfer::remote::TransferId, wire::Slot> slots_;
   std::deque<HandoffEnd> ends_;
+  bool closed_ = false;
 };
 
 }  // namespace bulkhead::serve::roles

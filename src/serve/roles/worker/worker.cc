@@ -42,8 +42,13 @@ StepOutcome Worker::step() {
   const bool heard = listen_to_gateway();
   const StepOutcome outcome = run();
   const bool draining = draining_.load(std::memory_order_relaxed);
-  beat(draining && !std::exchange(told_draining_, draining));
-  if (draining && by_attempt_.empty()) drained_.store(true, std::memory_order_release);
+  // Who waits for the last request to be gone should not wait for a beat besides.
+  const bool idle = by_attempt_.empty();
+  const bool news = draining && !std::exchange(told_draining_, draining);
+  beat(news || (idle && !told_idle_));
+  told_idle_ = idle;
+  if (leaving_.load(std::memory_order_relaxed) || (draining && idle)) take_leave();
+  see_off();
   return heard && outcome == StepOutcome::kIdle ? StepOutcome::kCommitted : outcome;
 }
 
@@ -51,7 +56,7 @@ StepOutcome Worker::step() {
 
 void Worker::greet() {
   while (auto connection = transport_.accept()) {
-    if (callers_.size() >= kCallersMax) {
+    if (took_leave_ || callers_.size() >= kCallersMax) {
       connection->close();
       continue;
     }
@@ -114,16 +119,43 @@ void Worker::dispatch(WorkerMessage message) {
 
 void Worker::lose_gateway() {
   if (logger_ != nullptr) {
-    logger_->error("the gateway is lost",
-                   {{"reason", session_->why_closed()}, {"requests", uint64_t{attempts()}}});
+    const std::initializer_list<base::LogField> fields = {{"reason", session_->why_closed()},
+                                                          {"requests", uint64_t{attempts()}}};
+    session_->was_left() ? logger_->warning("the gateway left", fields)
+                         : logger_->error("the gateway is lost", fields);
   }
   // Its last word still has to leave; nobody hears what comes now.
-  if (!session_->is_finished()) callers_.push_back(std::move(session_));
-  session_.reset();
+  departing_.push_back(std::move(session_));
+  end_attempts();
+}
+
+void Worker::end_attempts() {
   for (Slot slot = 0; slot < attempts_.size(); ++slot) {
     if (!attempts_[slot].live) continue;
     attempts_[slot].over = true;
     cancel(slot);
+  }
+}
+
+// --- the end
+
+void Worker::take_leave() {
+  if (std::exchange(took_leave_, true)) return;
+  if (session_ != nullptr) callers_.push_back(std::move(session_));
+  for (auto& caller : callers_) {
+    caller->close("the worker leaves");
+    departing_.push_back(std::move(caller));
+  }
+  callers_.clear();
+  end_attempts();
+  close_handoffs();
+}
+
+void Worker::see_off() {
+  for (auto& session : departing_) session->tick();
+  std::erase_if(departing_, [](const auto& session) { return session->is_finished(); });
+  if (took_leave_ && departing_.empty() && handoffs_closed()) {
+    left_.store(true, std::memory_order_release);
   }
 }
 
@@ -132,7 +164,7 @@ void Worker::beat(bool now) {
   const wire::PageGauges pages = gauges();
   session_->post(wire::WorkerBeat{pages.total, pages.free, pages.cached,
                                   static_cast<uint32_t>(by_attempt_.size()),
-                                  draining_.load(std::memory_order_relaxed)});
+                                  draining_.load(std::memory_order_relaxed), writes_refused()});
 }
 
 void Worker::tell(const WorkerMessage& message) {

@@ -1,10 +1,10 @@
 // A worker's loop around its pool: hears the gateway, applies what it says between steps, runs the
 // pool, and tells what happened.
 //
-// Threads: step() by the step thread; drain() and is_drained() by any. Invariants: one gateway at a
-// time, and only one that knows the deployment's key; a gateway that is lost takes everything it
-// asked for with it; each attempt gets exactly one Released, after which nothing is held for it;
-// attempts are bounded by sequences_max, whatever a gateway sends.
+// Threads: step() by the step thread; drain(), leave_now() and has_left() by any. Invariants: one
+// gateway at a time, and only one that knows the deployment's key; a gateway that is lost takes
+// everything it asked for with it; each attempt gets exactly one Released, after which nothing is
+// held for it; attempts are bounded by sequences_max, whatever a gateway sends.
 #pragma once
 
 #include <atomic>
@@ -31,9 +31,12 @@ class Worker : protected wire::PoolEvents {
 
   // One round; what it says decides whether the caller may rest.
   wire::StepOutcome step();
-  // Takes nothing new from now on; is_drained() once nothing is held.
+  // Takes nothing new from now on, and takes its leave once nothing is held.
   void drain() { draining_.store(true, std::memory_order_relaxed); }
-  bool is_drained() const { return drained_.load(std::memory_order_acquire); }
+  // Takes its leave now: what is held ends.
+  void leave_now() { leaving_.store(true, std::memory_order_relaxed); }
+  // Everybody was told, and the last words are out.
+  bool has_left() const { return left_.load(std::memory_order_acquire); }
 
   size_t attempts() const { return by_attempt_.size(); }
   bool has_gateway() const { return session_ != nullptr && session_->is_open(); }
@@ -52,6 +55,10 @@ class Worker : protected wire::PoolEvents {
   // Applies what waits and runs the pool once.
   virtual wire::StepOutcome run() = 0;
   virtual wire::PageGauges gauges() const = 0;
+  virtual uint64_t writes_refused() const { return 0; }
+  // Leaves the workers of the other role; whether their last words are out.
+  virtual void close_handoffs() = 0;
+  virtual bool handoffs_closed() const = 0;
 
   // A slot for a new attempt; nothing when the gateway gave more than was agreed, or one twice.
   std::optional<wire::Slot> enter(const wire::AttemptId& id);
@@ -73,6 +80,9 @@ class Worker : protected wire::PoolEvents {
   void greet();
   bool listen_to_gateway();
   void lose_gateway();
+  void end_attempts();
+  void take_leave();
+  void see_off();
   void dispatch(wire::WorkerMessage message);
   void beat(bool now);
 
@@ -80,14 +90,18 @@ class Worker : protected wire::PoolEvents {
   transfer::remote::Transport& transport_;
   const base::Clock& clock_;
   base::Logger* logger_;
-  std::unique_ptr<WorkerSession> session_;               // of the gateway
-  std::vector<std::unique_ptr<WorkerSession>> callers_;  // not greeted yet, or refused
-  std::vector<Attempt> attempts_;                        // by slot
+  std::unique_ptr<WorkerSession> session_;                 // of the gateway
+  std::vector<std::unique_ptr<WorkerSession>> callers_;    // not greeted yet, or refused
+  std::vector<std::unique_ptr<WorkerSession>> departing_;  // closed; their last word has to leave
+  std::vector<Attempt> attempts_;                          // by slot
   std::vector<wire::Slot> free_;
   std::unordered_map<wire::AttemptId, wire::Slot, wire::AttemptHash> by_attempt_;
   bool told_draining_ = false;
+  bool told_idle_ = true;
+  bool took_leave_ = false;
   std::atomic<bool> draining_{false};
-  std::atomic<bool> drained_{false};
+  std::atomic<bool> leaving_{false};
+  std::atomic<bool> left_{false};
 };
 
 }  // namespace bulkhead::serve::roles

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <random>
 #include <thread>
 
 #include "device/thread_pool.h"
@@ -29,6 +28,7 @@
 #include "transfer/converting_link.h"
 #include "transfer/remote/socket_address.h"
 #include "transfer/remote/ucx_transport.h"
+#include "wire/secrets.h"
 
 namespace bulkhead::serve::roles {
 namespace {
@@ -38,6 +38,8 @@ using transfer::remote::Transport;
 
 // An idle worker looks for frames so often.
 constexpr std::chrono::microseconds kIdlePause{500};
+// How long a process that ends waits for its last words to leave.
+constexpr std::chrono::seconds kFarewellMax{2};
 
 // What a worker is made of, in the order in which it is built.
 struct Parts {
@@ -87,13 +89,6 @@ model::StepLimits step_limits(const Plan& plan, Role role) {
   return limits;
 }
 
-kv::PrefixKey random_secret() {
-  std::random_device device;
-  kv::PrefixKey secret;
-  for (uint8_t& byte : secret) byte = static_cast<uint8_t>(device());
-  return secret;
-}
-
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 base::Status open_sockets(const ServeOptions& options, Parts& parts) {
@@ -123,7 +118,7 @@ base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoi
                                 step_limits(plan, options.roles.role), progress));
   kv::PagePoolOptions pages;
   pages.pages = plan.pages;
-  pages.boot_nonce = static_cast<uint16_t>(std::random_device()());
+  pages.boot_nonce = static_cast<uint16_t>(wire::draw_word());
   BH_ASSIGN(parts.pages, kv::PagePool::create(plan.layout, pages));
   BH_ASSIGN(parts.executor, engine::Executor::create(*parts.decoder, parts.pages->view()));
   parts.sampler = std::make_unique<sampling::Sampler>(parts.decoder->facts().vocabulary_size);
@@ -138,7 +133,8 @@ base::Status wire_prefill(const ServeOptions& options, const Identity& identity,
       fmt::format("{}/{}/{}/{}", parts.decoder->facts().name, parts.decoder->facts().weight_format,
                   plan.layout.id(), device::to_string(plan.isa));
   parts.index = std::make_unique<kv::PrefixIndex>(
-      *parts.pages, kv::PrefixIndexOptions{plan.prefix_cache, name, random_secret()});
+      *parts.pages,
+      kv::PrefixIndexOptions{plan.prefix_cache, name, wire::draw_bytes<sizeof(kv::PrefixKey)>()});
   transfer::remote::SenderOptions sender;
   sender.session = handoff_session(options, identity, plan.layout, destination);
   parts.sending = std::make_unique<SendingLink>(
@@ -192,11 +188,15 @@ void serve_until_told(const Signals& signals, const ServeOptions& options, Worke
   logger.info("draining", {{"timeout_s", int64_t{options.drain_timeout.count()}}});
   worker.drain();
   const base::Nanoseconds end = clock.now() + options.drain_timeout;
-  while (!worker.is_drained() && clock.now() < end) {
-    if (signals.wait(milliseconds(50)) != Signal::kEnd) continue;
+  while (!worker.has_left() && clock.now() < end) {
+    if (signals.wait(milliseconds(5)) != Signal::kEnd) continue;
     logger.warning("second signal: leaving at once");
     break;
   }
+  // Whatever is held: nobody should have to find out.
+  worker.leave_now();
+  const base::Nanoseconds last = clock.now() + kFarewellMax;
+  while (!worker.has_left() && clock.now() < last) signals.wait(milliseconds(5));
   logger.info("stopped");
 }
 
