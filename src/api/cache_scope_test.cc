@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "api/test_doubles.h"
 
@@ -65,6 +66,28 @@ TEST(CacheScopeCases, NoTwoPairsOfKeyAndSaltAreOneWhereverTheBorderLies) {
     for (const uint8_t byte : scope) forged += static_cast<char>('a' + byte % 26);
     EXPECT_EQ(seen.count(scope_of(world, "x", forged)), 0u);
   }
+}
+
+// Compiled forms are kept too, and how long one takes would tell who else asked for it.
+TEST(CacheScopeCases, WhatIsCompiledBelongsToTheKeyAndTheSalt) {
+  ApiOptions options;
+  options.keys = {"one", "two"};
+  ApiWorld world(options);
+  const auto scope_with = [&world](std::string_view key, const std::string& fields) {
+    world.post("/v1/completions",
+               R"({"prompt":"hi","response_format":{"type":"json_object"})" + fields + "}",
+               {{"Authorization", "Bearer " + std::string(key)}});
+    return world.constraints.asked.back().spec.scope;
+  };
+  const Scope one = scope_with("one", "");
+  EXPECT_EQ(scope_with("one", ""), one);
+  EXPECT_EQ(scope_with("one", R"(,"cache_prompt":false)"), one) << "a form is no prompt";
+  const Scope salted = scope_with("one", R"(,"cache_salt":"s")");
+  EXPECT_EQ(std::set<Scope>(
+                {one, salted, scope_with("two", ""), scope_with("two", R"(,"cache_salt":"s")")})
+                .size(),
+            4u);
+  EXPECT_EQ(scope_with("one", R"(,"cache_salt":"s")"), salted);
 }
 
 std::string hex_of(const Scope& scope) {

@@ -59,6 +59,15 @@ uint64_t session_of(const TenantDigest& tenant, std::string_view name) {
   return std::max<uint64_t>(session, 1);
 }
 
+// A salt makes another tenant of its key.
+TenantDigest salted_tenant(const TenantDigest& tenant, std::string_view salt) {
+  std::vector<uint8_t> bytes(tenant.begin(), tenant.end());
+  bytes.insert(bytes.end(), salt.begin(), salt.end());
+  TenantDigest out{};
+  SHA256(bytes.data(), bytes.size(), out.data());
+  return out;
+}
+
 }  // namespace
 
 GenerateRoute::GenerateRoute(const ApiDeps& deps, const ModelCard& model, const ApiOptions& options,
@@ -140,7 +149,9 @@ Failure GenerateRoute::prepare(GenerateCall& call, Endpoint endpoint, Generation
     return failure;
   }
   out.output.markup = std::move(markup);
-  out.request.cache = cache_scope(call.tenant, fields);
+  const TenantDigest salted = salted_tenant(call.tenant, fields.cache_salt);
+  out.request.cache = cache_scope(salted, fields);
+  if (out.constraint) out.constraint->scope = salted;
   out.request.session = session_of(call.tenant, call.request.header("x-session-affinity"));
   if (options_.higher_priority_first) out.request.priority = reversed(out.request.priority);
   if (Failure failure = set_deadline(call, fields, out)) return failure;
@@ -185,11 +196,11 @@ Failure GenerateRoute::check_busy(const GenerationPlan& plan) const {
   return pages > free ? Failure(busy()) : std::nullopt;
 }
 
-// A salt makes another tenant of its key. Nobody else can name a random one, and who may leave
-// nothing in the index shares its prompt among its own choices only.
-wire::CacheScope GenerateRoute::cache_scope(const TenantDigest& tenant,
+// Nobody else can name a random tenant, and who may leave nothing in the index shares its prompt
+// among its own choices only.
+wire::CacheScope GenerateRoute::cache_scope(const TenantDigest& salted,
                                             const RequestFields& fields) const {
-  wire::CacheScope scope;
+  wire::CacheScope scope{.tenant = salted};
   if (!fields.cache_prompt.value_or(true)) {
     for (size_t i = 0; i < scope.tenant.size(); i += sizeof(uint64_t)) {
       const uint64_t bits = deps_.entropy();
@@ -198,11 +209,7 @@ wire::CacheScope GenerateRoute::cache_scope(const TenantDigest& tenant,
       }
     }
     scope.insert = fields.n.value_or(1) > 1;
-    return scope;
   }
-  std::vector<uint8_t> bytes(tenant.begin(), tenant.end());
-  bytes.insert(bytes.end(), fields.cache_salt.begin(), fields.cache_salt.end());
-  SHA256(bytes.data(), bytes.size(), scope.tenant.data());
   return scope;
 }
 

@@ -66,7 +66,7 @@ class GenerateRoute {
   Failure set_deadline(const GenerateCall& call, const RequestFields& fields,
                        GenerationPlan& out) const;
   Failure check_busy(const GenerationPlan& plan) const;
-  wire::CacheScope cache_scope(const TenantDigest& tenant, const RequestFields& fields) const;
+  wire::CacheScope cache_scope(const TenantDigest& salted, const RequestFields& fields) const;
   AnswerHead head_of(const GenerationPlan& plan, Endpoint endpoint) const;
   std::string random_name(std::string_view prefix) const;
 

@@ -2,9 +2,9 @@
 //
 // Threads: any thread may ask; one worker compiles, one watcher keeps the time. Invariants: every
 // question is answered once, at the latest when its time is up or the compiler ends; the queue and
-// the memory of what is remembered are bounded; equal specifications under way are compiled once.
-// A compilation cannot be interrupted: who asked for it is told in time and it goes on by itself;
-// the limits on schemas (schema/grammar_schema.h) bound how long.
+// the memory of what is remembered are bounded; equal specifications under way are compiled once,
+// those of two scopes apart. A compilation cannot be interrupted: who asked for it is told in time
+// and it goes on by itself; the limits on schemas (schema/grammar_schema.h) bound how long.
 #pragma once
 
 #include <chrono>

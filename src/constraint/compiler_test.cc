@@ -52,6 +52,19 @@ TEST(Compiler, CompilesOnceAndRemembers) {
   EXPECT_NE(fixture.registry.expose().find("bulkhead_constraints_cached 2"), std::string::npos);
 }
 
+TEST(Compiler, NobodyFindsWhatAnotherScopeHadCompiled) {
+  Fixture fixture;
+  wire::ConstraintSpec spec = schema(R"({"type":"integer"})");
+  const Answer first = fixture.ask(spec).get();
+  spec.scope[0] = 1;
+  const Answer other = fixture.ask(spec).get();
+  ASSERT_TRUE(first.ok() && other.ok());
+  EXPECT_NE(*first, *other);
+  EXPECT_EQ(*fixture.ask(spec).get(), *other);
+  EXPECT_NE(fixture.registry.expose().find("bulkhead_constraint_compile_seconds_count 2"),
+            std::string::npos);
+}
+
 TEST(Compiler, AnErrorIsToldAndNotRemembered) {
   Fixture fixture;
   const Answer answer = fixture.ask(schema(R"({"type":"strng"})")).get();
@@ -132,7 +145,9 @@ TEST(Compiler, SpecificationsThatDifferHaveDifferentKeys) {
   e.tool_calls.emplace().tools.push_back({"ab", "c", "", {}, "d"});
   wire::ConstraintSpec f;
   f.tool_calls.emplace().tools.push_back({"a", "bc", "", {}, "d"});
-  const std::vector<wire::ConstraintSpec> specs = {{}, a, b, c, d, e, f};
+  wire::ConstraintSpec g = a;
+  g.scope[31] = 1;
+  const std::vector<wire::ConstraintSpec> specs = {{}, a, b, c, d, e, f, g};
   for (size_t i = 0; i < specs.size(); ++i) {
     for (size_t k = 0; k < i; ++k) EXPECT_NE(spec_key(specs[i]), spec_key(specs[k])) << i << k;
   }

@@ -196,7 +196,8 @@ base::Result<std::string> structural_tag(const wire::ConstraintSpec& spec,
 }
 
 std::string spec_key(const wire::ConstraintSpec& spec) {
-  std::string key = spec.json_object ? "o" : "-";
+  std::string key(spec.scope.begin(), spec.scope.end());
+  key += spec.json_object ? "o" : "-";
   put(key, spec.json_schema ? "s" + *spec.json_schema : "");
   put(key, spec.free_until);
   if (!spec.tool_calls) return key;

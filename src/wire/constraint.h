@@ -8,6 +8,7 @@
 // same.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -61,6 +62,9 @@ struct ConstraintSpec {
   // Not empty: everything is allowed up to and with this text (the end of the model's reasoning);
   // the answer begins after it.
   std::string free_until;
+  // Who asks. What one scope had compiled, no other finds: how long it takes would tell that
+  // somebody asked for the same.
+  std::array<uint8_t, 32> scope{};
 };
 
 // How far one sequence has come. Step thread, or whoever owns the sequence.

@@ -58,9 +58,9 @@ class Caller:
         self._fields = {"max_tokens": 1, "temperature": 0, "stream": True,
                         "stream_options": {"include_usage": True}, **fields}
 
-    def ask(self, prompt):
+    def ask(self, prompt, **more):
         """(seconds until the answer begins, with its first token; prompt tokens cached)."""
-        body = json.dumps({"prompt": prompt, **self._fields})
+        body = json.dumps({"prompt": prompt, **self._fields, **more})
         begin = time.perf_counter()
         self._connection.request("POST", COMPLETIONS, body, self._headers)
         response = self._connection.getresponse()
@@ -159,8 +159,7 @@ class SideChannel(unittest.TestCase):
             self.assertGreater(min(p_values), SIGNIFICANCE / 2)
 
     def test_the_same_key_is_seen_to_share(self):
-        pairs = self.pairs if TIMES_DECIDE else self.pairs // 4
-        times, counts = probe(self.caller(ALICE), self.caller(ALICE), pairs, 2)
+        times, counts = probe(self.caller(ALICE), self.caller(ALICE), self.pairs // 4, 2)
         self.assertEqual(set(counts), {(PAGES * PAGE, 0)})
         p_values = told("the same key", times)
         if TIMES_DECIDE:
@@ -198,6 +197,24 @@ class SideChannel(unittest.TestCase):
             self.caller(ALICE).ask(asked)
             self.assertEqual([self.pages_kept_of(asked), self.pages_kept_of(never)],
                              [PAGES, PAGES])
+
+
+    def compiled(self, caller, schema):
+        """How many compilations an answer of that form takes."""
+        def count():
+            return metrics(self.server)[1]["bulkhead_constraint_compile_seconds_count"]
+        before = count()
+        caller.ask(fresh_prompt(random.Random(7)), response_format={
+            "type": "json_schema", "json_schema": {"name": "form", "schema": schema}})
+        return count() - before
+
+    def test_a_compiled_schema_is_not_shared_either(self):
+        self.server.key = ALICE
+        schema = {"type": "object", "properties": {"code": {"enum": ["7K2Q", "9XYZ"]}}}
+        alice, bob, salted = (self.caller(key, **fields) for key, fields in (
+            (ALICE, {}), (BOB, {}), (ALICE, {"cache_salt": "a"})))
+        for caller in (alice, bob, salted):
+            self.assertEqual([self.compiled(caller, schema) for _ in range(2)], [1, 0])
 
 
 class SplitSideChannel(SideChannel):
