@@ -64,6 +64,18 @@ TEST(Roles, AnAnswerComesFromTwoWorkersAsFromOne) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+// The banner of a gateway that is complete tells them.
+TEST(Roles, MembersAreToldAsSoonAsTheyAreThere) {
+  RolesRig rig;
+  ASSERT_TRUE(rig.run_until([&] { return rig.gateway()->fleet.is_complete(); }, 2000));
+  for (const MemberStatus& member : rig.gateway()->fleet.members()) {
+    EXPECT_TRUE(member.present) << member.label;
+  }
+  rig.kill_decode(0);
+  ASSERT_TRUE(rig.run_until([&] { return !rig.gateway()->fleet.is_complete(); }, 2000));
+  EXPECT_FALSE(rig.gateway()->fleet.members()[1].present);
+}
+
 // C084: more requests than pages, places, windows and slots, one after another.
 TEST(Roles, ManyRequestsOverSeveralWorkersAreAllRight) {
   RolesRig rig(

@@ -329,9 +329,11 @@ void Fleet::watch_cancellations() {
 
 void Fleet::poll(wire::PoolEvents& events) {
   transport_.progress();
+  bool news = false;
   for (size_t i = 0; i < members_.size(); ++i) {
     FleetMember& member = members_[i];
     auto change = member.tick(transport_);
+    news = news || change != FleetMember::Change::kNone;
     while (change != FleetMember::Change::kLost) {
       auto message = member.poll();
       if (!message) break;
@@ -340,13 +342,14 @@ void Fleet::poll(wire::PoolEvents& events) {
     // It may have closed over what it said.
     if (change == FleetMember::Change::kNone) change = member.tick(transport_);
     if (change == FleetMember::Change::kLost) lose(i, events);
+    news = news || change != FleetMember::Change::kNone;
   }
   if (is_complete()) {
     incomplete_since_.reset();
   } else if (!incomplete_since_) {
     incomplete_since_ = clock_.now();
   }
-  if (clock_.now() - published_at_ >= kPublishEvery) {
+  if (news || clock_.now() - published_at_ >= kPublishEvery) {
     watch_cancellations();
     publish();
   }
