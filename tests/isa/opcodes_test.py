@@ -15,7 +15,8 @@ import unittest
 
 # File compiled beyond the base set -> the registers that it alone may use.
 GATED = {"simd/ops_avx2.cc": "ymm", "simd/ops_avx512.cc": "zmm",
-         "simd/ops_avx512_vbmi.cc": "zmm", "amx/ops_amx.cc": "tmm"}
+         "simd/ops_avx512_vbmi.cc": "zmm", "simd/ops_avx512_vnni.cc": "zmm",
+         "amx/ops_amx.cc": "tmm"}
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 # A register of 256 bits or more, a tile, or a mnemonic of the VEX and EVEX encodings.
