@@ -244,7 +244,7 @@ void PagePool::set_indexed(const Lease& lease, bool indexed) {
   indexed_[index] = indexed ? 1 : 0;
   if (is_cached_only(page)) add_cached(1);
   tracker_->note(page, indexed ? Transition::kIndexed : Transition::kForgotten, lease.tag());
-  if (indexed) tracker_->seal(page, page_bytes(page));
+  if (indexed) tracker_->want_seal(page);
 }
 
 bool PagePool::is_free(PageId page) const {

@@ -240,7 +240,9 @@ bool PrefixIndex::evict_one() {
 
 void PrefixIndex::touch_chain(PageId last) {
   // Parents end up younger than their children: the oldest node is then a leaf.
-  for (PageId page = last; page != kNone; page = node(page).parent) touch(page);
+  for (PageId page = last; page != kNone && node(page).lease; page = node(page).parent) {
+    touch(page);
+  }
 }
 
 void PrefixIndex::touch(PageId page) {

@@ -220,7 +220,9 @@ bool Injector::flip_page() {
   const size_t start = rng_.below(pages);
   for (size_t i = 0; i < pages; ++i) {
     const size_t page = (start + i) % pages;
-    if (pool.indexed_[page] == 0) continue;
+    // Before its digest is taken nobody could tell.
+    const bool sealed = pool.tracker_->is_sealed(static_cast<PageId>(page));
+    if (pool.indexed_[page] == 0 || (pool.tracker_->is_on() && !sealed)) continue;
     const size_t bytes = pool.layout().page_bytes();
     pool.arena_.data()[page * bytes + rng_.below(bytes)] ^= std::byte{1} << rng_.below(8);
     record(Fault::kPageFlip, 0, static_cast<PageId>(page));

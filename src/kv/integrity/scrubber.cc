@@ -2,14 +2,26 @@
 
 namespace bulkhead::kv::integrity {
 
-void Scrubber::after_step() {
-  if (!active_ || ++steps_ < options_.steps_between) return;
+void Scrubber::after_step(int32_t seals) {
+  if (!active_) return;
+  seal(seals);
+  if (++steps_ < options_.steps_between) return;
   steps_ = 0;
   visit(1);
 }
 
 void Scrubber::at_rest() {
-  if (active_) visit(options_.pages_at_rest);
+  if (active_) visit(options_.pages_at_rest - seal(options_.pages_at_rest));
+}
+
+int32_t Scrubber::seal(int32_t pages) {
+  int32_t sealed = 0;
+  for (; sealed < pages; ++sealed) {
+    const auto page = pool_.integrity().next_to_seal();
+    if (!page) break;
+    pool_.integrity().seal(*page, pool_.page_bytes(*page));
+  }
+  return sealed;
 }
 
 void Scrubber::visit(int32_t pages) {

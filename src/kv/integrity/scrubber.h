@@ -1,5 +1,5 @@
-// Looks again at pages that nobody writes any more: do they still have the bytes they were sealed
-// with?
+// Takes the digests of pages that nobody writes any more, and looks again at them later: do they
+// still have the bytes they were sealed with?
 //
 // Threads: step thread, between steps. Invariants: a bounded number of pages a call; every sealed
 // page is seen before any is seen again; a page with other bytes is withdrawn from all its holders,
@@ -24,10 +24,12 @@ class Scrubber {
         options_(options),
         active_(pool.integrity().is_on() && options.pages_at_rest > 0) {}
 
-  void after_step();
+  // So many digests of what waits for one are taken.
+  void after_step(int32_t seals = 1);
   void at_rest();
 
  private:
+  int32_t seal(int32_t pages);  // how many there were
   void visit(int32_t pages);
   void look_at(PageId page);
 

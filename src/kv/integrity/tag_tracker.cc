@@ -41,6 +41,8 @@ class NoTracker final : public Tracker {
   Label label(PageId) const override { return 0; }
   void set_stamp(PageId, const Mark&) override {}
   std::optional<Mark> stamp(PageId) const override { return std::nullopt; }
+  void want_seal(PageId) override {}
+  std::optional<PageId> next_to_seal() override { return std::nullopt; }
   void seal(PageId, std::span<const std::byte>) override {}
   bool scrub(PageId, std::span<const std::byte>) override { return true; }
   bool is_sealed(PageId) const override { return false; }
@@ -193,8 +195,9 @@ void TagTracker::note(PageId page, Transition what, Tag tag) {
   Facts& one = facts(page);
   one.moments[one.moments_seen++ % kMomentsKept] = {++moments_, what, tag};
   if (what == Transition::kFreed || what == Transition::kQuarantined) {
-    one.stamped = one.sealed = false;
+    one.stamped = one.sealed = one.to_seal = false;
   }
+  if (what == Transition::kForgotten) one.sealed = one.to_seal = false;
   if (what != Transition::kQuarantined) return;
   one.quarantined = true;
   const std::lock_guard lock(mutex_);
@@ -222,6 +225,21 @@ void TagTracker::set_stamp(PageId page, const Mark& stamp) {
 std::optional<Mark> TagTracker::stamp(PageId page) const {
   const Facts& one = facts_[static_cast<size_t>(page)];
   return one.stamped ? std::optional(one.stamp) : std::nullopt;
+}
+
+void TagTracker::want_seal(PageId page) {
+  facts(page).to_seal = true;
+  if (!std::exchange(facts(page).queued, true)) to_seal_.push_back(page);
+}
+
+std::optional<PageId> TagTracker::next_to_seal() {
+  while (!to_seal_.empty()) {
+    const PageId page = to_seal_.front();
+    to_seal_.pop_front();
+    facts(page).queued = false;
+    if (std::exchange(facts(page).to_seal, false)) return page;
+  }
+  return std::nullopt;
 }
 
 void TagTracker::seal(PageId page, std::span<const std::byte> bytes) {

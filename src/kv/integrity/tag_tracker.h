@@ -26,6 +26,8 @@ class TagTracker final : public Tracker {
   Label label(PageId page) const override { return labels_[static_cast<size_t>(page)]; }
   void set_stamp(PageId page, const Mark& stamp) override;
   std::optional<Mark> stamp(PageId page) const override;
+  void want_seal(PageId page) override;
+  std::optional<PageId> next_to_seal() override;
   void seal(PageId page, std::span<const std::byte> bytes) override;
   bool scrub(PageId page, std::span<const std::byte> bytes) override;
   bool is_sealed(PageId page) const override { return facts_[static_cast<size_t>(page)].sealed; }
@@ -39,6 +41,8 @@ class TagTracker final : public Tracker {
     uint32_t moments_seen = 0;
     bool stamped = false;
     bool sealed = false;
+    bool to_seal = false;
+    bool queued = false;  // in to_seal_, to be sealed or not
     bool quarantined = false;
     Mark stamp;
     Mark digest;
@@ -58,6 +62,7 @@ class TagTracker final : public Tracker {
   const std::span<const Tag> tags_;
   std::vector<Label> labels_;  // by page, as are facts_
   std::vector<Facts> facts_;
+  std::deque<PageId> to_seal_;  // in order; what changed meanwhile is passed over
   uint64_t moments_ = 0;
   std::atomic<uint64_t> checks_{0};
   std::atomic<uint64_t> pages_checked_{0};

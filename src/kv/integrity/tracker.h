@@ -103,7 +103,10 @@ class Tracker {
   // What a page holds, once it is written; forgotten when the page is freed. Nothing: not known.
   virtual void set_stamp(PageId page, const Mark& stamp) = 0;
   virtual std::optional<Mark> stamp(PageId page) const = 0;
-  // Takes the digest of a page that nobody writes any more.
+  // Nobody writes the page any more, so its digest may be taken. That takes time, so it is done
+  // piece by piece: next_to_seal() gives such pages, oldest first, to whoever calls seal() then.
+  virtual void want_seal(PageId page) = 0;
+  virtual std::optional<PageId> next_to_seal() = 0;
   virtual void seal(PageId page, std::span<const std::byte> bytes) = 0;
   // False when a sealed page has other bytes than it was sealed with.
   virtual bool scrub(PageId page, std::span<const std::byte> bytes) = 0;
