@@ -14,6 +14,7 @@
 #include "model/checkpoint.h"
 #include "model/weight_recipe.h"
 #include "model/write/quantise.h"
+#include "serve/roles/model_digest.h"
 
 namespace bulkhead::apps {
 namespace {
@@ -62,7 +63,11 @@ int fail(const base::Error& error, int code = 1) {
 
 base::Status write_out(const QuantizeOptions& options, const model::Checkpoint& checkpoint,
                        const write::WritePlan& plan) {
-  BH_ASSIGN(const write::SideFiles side, read_side_files(checkpoint, options.path));
+  BH_ASSIGN(write::SideFiles side, read_side_files(checkpoint, options.path));
+  if (checkpoint.origin().empty()) {  // else the file is among those carried over
+    BH_ASSIGN(const std::string origin, serve::roles::weights_digest(checkpoint));
+    side.files.push_back({std::string(model::kOriginFile), origin + "\n"});
+  }
   device::ThreadPool pool(
       {.threads = options.threads == 0 ? std::thread::hardware_concurrency() : options.threads,
        .scratch_bytes = 0});

@@ -25,6 +25,7 @@ constexpr uint64_t kTokenizerConfigBytesMax = 32u << 20;
 constexpr uint64_t kTemplateBytesMax = 4u << 20;
 constexpr uint64_t kTokenizerBytesMax = 256u << 20;
 constexpr uint64_t kIndexBytesMax = 64u << 20;
+constexpr size_t kOriginDigits = 64;
 constexpr std::string_view kSingleName = "model.safetensors";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
@@ -42,7 +43,22 @@ base::Result<std::optional<std::string>> read_if_present(const fs::path& path,
   return std::move(text).error();
 }
 
+base::Result<std::string> read_origin(const fs::path& directory) {
+  BH_ASSIGN(const auto text, read_if_present(directory / kOriginFile, kOriginDigits + 2));
+  if (!text) return std::string();
+  std::string digits = text->substr(0, text->find_first_of("\r\n"));
+  if (digits.size() != kOriginDigits ||
+      digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return base::invalid_argument(
+        "", fmt::format("{}: is not {} hexadecimal digits; written by bulkhead quantize, it names "
+                        "the weights that these were made of",
+                        kOriginFile, kOriginDigits));
+  }
+  return digits;
+}
+
 struct SideFiles {
+  std::string origin;
   ModelConfig config;
   formats::QuantConfig quantisation;
   TextSource text;
@@ -70,6 +86,7 @@ base::Result<SideFiles> read_side_files(const fs::path& directory) {
   if (!out.text.tokenizer_json) {
     BH_ASSIGN(out.text.tiktoken, read_if_present(directory / "tiktoken.model", kTokenizerBytesMax));
   }
+  BH_ASSIGN(out.origin, read_origin(directory));
   return out;
 }
 
@@ -185,6 +202,7 @@ base::Result<Checkpoint> Checkpoint::open_directory(const fs::path& path) {
   out.files_ = std::move(weights.files);
   BH_ASSIGN(out.tensors_,
             formats::fold_tensors(std::move(weights.tensors), side.quantisation, out.files_));
+  out.origin_ = std::move(side.origin);
   out.config_ = std::move(side.config);
   out.text_ = std::move(side.text);
   out.generation_ = std::move(side.generation);

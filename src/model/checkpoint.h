@@ -105,6 +105,9 @@ struct CheckpointSummary {
   GenerationDefaults generation;
 };
 
+// Beside quantised weights: which weights they were made of, in 64 hexadecimal digits.
+inline constexpr std::string_view kOriginFile = "bulkhead-origin.txt";
+
 class Checkpoint {
  public:
   static base::Result<Checkpoint> open(const std::filesystem::path& path);
@@ -115,6 +118,8 @@ class Checkpoint {
   const ModelConfig& config() const { return config_; }
   const TextSource& text() const { return text_; }
   const GenerationDefaults& generation() const { return generation_; }
+  // What kOriginFile says; empty: these weights are their own.
+  const std::string& origin() const { return origin_; }
   CheckpointSummary describe() const;
 
   std::span<const TensorInfo> tensors() const { return tensors_; }
@@ -133,6 +138,7 @@ class Checkpoint {
   void index_tensors();
 
   std::string name_;
+  std::string origin_;
   CheckpointFormat format_ = CheckpointFormat::kSafetensors;
   TensorFiles files_;
   std::vector<TensorInfo> tensors_;

@@ -1,5 +1,7 @@
 #include "serve/roles/model_digest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -103,22 +105,35 @@ void put_tokenizer(const model::TextSource& text, wire::ByteWriter& out) {
   for (const std::string& merge : text.gguf->merges) out.text(merge);
 }
 
+std::array<uint8_t, 32> sha256(std::span<const std::byte> text) {
+  std::array<uint8_t, 32> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
 }  // namespace
 
-base::Result<std::array<uint8_t, 32>> model_digest(const model::Checkpoint& checkpoint) {
+base::Result<std::string> weights_digest(const model::Checkpoint& checkpoint) {
+  if (!checkpoint.origin().empty()) return checkpoint.origin();
   std::vector<std::byte> text;
   wire::ByteWriter out(text);
-  put_config(checkpoint.config(), out);
-  put_tokenizer(checkpoint.text(), out);
   std::vector<const model::TensorInfo*> tensors;
   tensors.reserve(checkpoint.tensors().size());
   for (const model::TensorInfo& tensor : checkpoint.tensors()) tensors.push_back(&tensor);
   std::sort(tensors.begin(), tensors.end(),
             [](const auto* a, const auto* b) { return a->name < b->name; });
   for (const model::TensorInfo* tensor : tensors) BH_TRY(put_tensor(checkpoint, *tensor, out));
-  std::array<uint8_t, 32> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return digest;
+  return fmt::format("{:02x}", fmt::join(sha256(text), ""));
+}
+
+base::Result<std::array<uint8_t, 32>> model_digest(const model::Checkpoint& checkpoint) {
+  std::vector<std::byte> text;
+  wire::ByteWriter out(text);
+  put_config(checkpoint.config(), out);
+  put_tokenizer(checkpoint.text(), out);
+  BH_ASSIGN(const std::string weights, weights_digest(checkpoint));
+  out.text(weights);
+  return sha256(text);
 }
 
 }  // namespace bulkhead::serve::roles

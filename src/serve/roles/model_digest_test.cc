@@ -49,6 +49,32 @@ TEST(ModelDigest, OtherWeightsOfTheSameShapesAreAnotherModel) {
   }
 }
 
+// Prefill loads one format and decode another: both were made of the same weights.
+TEST(ModelDigest, QuantisedWeightsCountAsThoseTheyWereMadeOf) {
+  const auto open = [](const TemporaryDirectory& folder, char flip, const std::string& origin) {
+    auto tensors = model::testing::tiny_llama_tensors();
+    for (char& byte : tensors.back().data) byte = static_cast<char>(byte ^ flip);
+    folder.write("config.json", model::testing::tiny_llama_config());
+    folder.write("model.safetensors", model::testing::safetensors_bytes(tensors));
+    if (!origin.empty()) folder.write(std::string(model::kOriginFile), origin);
+    return model::Checkpoint::open(folder.path());
+  };
+  const TemporaryDirectory source_folder, copy_folder, tuned_folder, broken_folder;
+  const auto source = open(source_folder, 0, "");
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  const auto origin = weights_digest(*source);
+  ASSERT_TRUE(origin.ok());
+  const auto copy = open(copy_folder, 1, *origin + "\n");
+  ASSERT_TRUE(copy.ok()) << copy.error().message;
+  EXPECT_EQ(*model_digest(*copy), *model_digest(*source));
+  const auto tuned = open(tuned_folder, 1, "");
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_NE(*model_digest(*tuned), *model_digest(*source));
+  const auto broken = open(broken_folder, 1, std::string(64, 'g'));
+  ASSERT_FALSE(broken.ok());
+  EXPECT_NE(broken.error().message.find(model::kOriginFile), std::string::npos);
+}
+
 TEST(ModelDigest, OtherNumbersOfTheConfigurationAreAnotherModel) {
   const Digest before =
       digest_of(model::testing::tiny_llama_config(), model::testing::tiny_llama_tensors());
