@@ -48,15 +48,15 @@ class CommandLine(unittest.TestCase):
         self.assert_refused("2.5 is not in 0 to 2", "chat", "--temperature", "2.5")
 
     def test_a_size_of_nothing_is_refused_with_the_least_there_is(self):
-        least = "0 is too small a size; at least 1M"
+        least = "0 is too small a size; at least 64K"
         self.assert_refused("--memory: " + least, "plan", CONFIG, "--memory", "0")
         for option in ("--kv-cache-memory", "--prefill.kv-cache-memory",
                        "--decode.kv-cache-memory"):
             self.assert_refused(f"{option}: {least}", "serve", MODEL, "--dry-run",
                                 "--placement", "split", option, "0")
         with tempfile.TemporaryDirectory() as folder:
-            self.assert_refused("--shard-size: 1023K is too small a size; at least 1M", "quantize",
-                                MODEL, folder + "/out", "--recipe", "fp8", "--shard-size", "1023K")
+            self.assert_refused("--shard-size: 63K is too small a size; at least 64K", "quantize",
+                                MODEL, folder + "/out", "--recipe", "fp8", "--shard-size", "63K")
             self.assertFalse(os.path.exists(folder + "/out"))
 
     def test_a_quick_reproduction_has_its_own_rounds_and_context(self):

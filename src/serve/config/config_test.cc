@@ -99,17 +99,17 @@ TEST(OptionTable, ValuesOutsideTheBoundsAreRefusedWithThem) {
 TEST(OptionTable, ASizeBelowTheLeastIsRefusedWithIt) {
   for (const char* name :
        {"kv_cache_memory", "prefill.kv_cache_memory", "decode.kv_cache_memory"}) {
-    for (const char* value : {"0", "0G", "1023K"}) {
+    for (const char* value : {"0", "0G", "63K"}) {
       ServeOptions options;
       const Texts values = {value};
       const base::Status status = find_option(name)->set(values, options);
       ASSERT_FALSE(status.ok()) << name << " " << value;
-      EXPECT_THAT(status.error().message, HasSubstr("at least 1M"));
+      EXPECT_THAT(status.error().message, HasSubstr("at least 64K"));
     }
   }
-  EXPECT_EQ(*parse_size("1M"), uint64_t{1} << 20);
+  EXPECT_EQ(*parse_size("64K"), uint64_t{64} << 10);
   EXPECT_THAT(settings_of("kv_cache_memory = 0\n").error().message,
-              HasSubstr(".toml:1: kv_cache_memory: 0 is too small a size; at least 1M"));
+              HasSubstr(".toml:1: kv_cache_memory: 0 is too small a size; at least 64K"));
 }
 
 TEST(OptionTable, APoolsAutomaticFormatIsThatOfBoth) {

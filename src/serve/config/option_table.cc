@@ -533,7 +533,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 base::Result<uint64_t> parse_size(const std::string& text) {
-  constexpr uint64_t kLeast = 1 << 20;
+  constexpr uint64_t kLeast = 64 << 10;
   BH_ASSIGN(const uint64_t bytes, base::parse_bytes(text));
   if (bytes < kLeast) {
     return refused(fmt::format("{} is too small a size; at least {}", text, size_text(kLeast)));
