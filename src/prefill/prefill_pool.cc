@@ -76,7 +76,10 @@ int32_t PrefillPool::find_cached(wire::SequenceState& state, kv::PageTable& page
 wire::StepReport PrefillPool::step(wire::PoolEvents& events) {
   StepOutcome outcome = StepOutcome::kCommitted;
   plan();
-  if (plan_.empty()) return {};
+  if (plan_.empty()) {
+    scrubber_.after_step();  // of decode alone
+    return {};
+  }
   // A page that is withdrawn may be another sequence's too, so whoever is left is looked at again.
   while (!guard_->before(plan_, sequences_)) {
     outcome = StepOutcome::kFailed;
@@ -89,7 +92,8 @@ wire::StepReport PrefillPool::step(wire::PoolEvents& events) {
   deps_.executor.run(plan_);
   guard_->after();
   outcome = std::max(outcome, commit(events));
-  scrubber_.after_step();
+  // As many as the step can have filled, so that none are left behind under load.
+  scrubber_.after_step(1 + rows / deps_.pages.layout().page_tokens);
   return {outcome, sequences, rows};
 }
 

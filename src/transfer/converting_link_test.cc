@@ -4,27 +4,34 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <vector>
 
 #include "kernels/kv_write.h"
+#include "kv/integrity/stamp.h"
 
 namespace bulkhead::transfer {
 namespace {
 
 constexpr int32_t kPageTokens = 16;
 
-std::unique_ptr<kv::PagePool> make_pool(int32_t pages) {
+std::unique_ptr<kv::PagePool> make_pool(int32_t pages,
+                                        kv::integrity::Mode integrity = kv::integrity::Mode::kOff) {
   kv::PageLayout layout;
   layout.page_tokens = kPageTokens;
   layout.layers = layout.kv_heads = 1;
   layout.head_dim = 16;
-  return std::move(kv::PagePool::create(layout, {.pages = pages})).value();
+  return std::move(kv::PagePool::create(layout, {.pages = pages, .integrity = {.mode = integrity}}))
+      .value();
 }
 
 struct Bench {
-  explicit Bench(int32_t pages_per_step = 16, device::ThreadPool* threads = nullptr)
-      : link({.capacity = 4, .pages_per_step = pages_per_step},
+  explicit Bench(int32_t pages_per_step = 16, device::ThreadPool* threads = nullptr,
+                 kv::integrity::Mode integrity = kv::integrity::Mode::kOff)
+      : from(make_pool(8, integrity)),
+        to(make_pool(12, integrity)),
+        link({.capacity = 4, .pages_per_step = pages_per_step},
              {*from, *to,
               [this](const kv::CacheView& source, const kv::CacheView& target,
                      const PageMove& move) { record(source, target, move); },
@@ -59,8 +66,8 @@ struct Bench {
     EXPECT_TRUE(kv::validate_idle(to->snapshot()).empty());
   }
 
-  std::unique_ptr<kv::PagePool> from = make_pool(8);
-  std::unique_ptr<kv::PagePool> to = make_pool(12);
+  std::unique_ptr<kv::PagePool> from;
+  std::unique_ptr<kv::PagePool> to;
   ConvertPage copy = *page_conversion(from->layout(), to->layout());
   std::mutex mutex;
   std::vector<int32_t> tokens_seen;
@@ -117,6 +124,89 @@ TEST(PageToBytes, SlotsThatWereNotWrittenAreZeros) {
       EXPECT_GE(zeros * 32, static_cast<int64_t>(sent.size()) * (32 - tokens)) << tokens;
     }
   }
+}
+
+// A bench whose pools watch their pages, and a hook in the midst of the conversion.
+struct WatchedBench : Bench {
+  WatchedBench() : Bench(16, nullptr, kv::integrity::Mode::kAbort) {}
+  std::optional<Handoff> carry(const std::function<void(const PageMove&)>& during) {
+    ConvertingLink watched(
+        {.capacity = 4, .pages_per_step = 16},
+        {*from, *to,
+         [&](const kv::CacheView& source, const kv::CacheView& target, const PageMove& move) {
+           during(move);
+           copy(source, target, move);
+         }});
+    EXPECT_TRUE(watched.reserve(1, 40));
+    Handoff handoff;
+    handoff.state.slot = 1;
+    handoff.state.tokens.assign(33, 7);
+    handoff.state.prompt_tokens = handoff.state.written = 32;
+    handoff.state.max_tokens = 8;
+    handoff.state.cache.tenant = {5};
+    handoff.pages = kv::PageTable(*from, 40, kv::label_of(handoff.state.cache.tenant));
+    EXPECT_TRUE(handoff.pages.cover(32));
+    kv::integrity::stamp_pages(from->integrity(), handoff.pages, handoff.state.written_tokens(), 0);
+    watched.offer(std::move(handoff));
+    watched.advance();
+    return watched.receive();
+  }
+};
+
+TEST(ConvertingLink, WhatAPageHoldsIsKnownAtTheOtherEndToo) {
+  WatchedBench bench;
+  auto received = bench.carry([](const PageMove&) {});
+  ASSERT_TRUE(received.has_value());
+  EXPECT_TRUE(received->intact);
+  EXPECT_EQ(kv::integrity::find_foreign_page(bench.to->integrity(), received->pages,
+                                             received->state.written_tokens()),
+            std::nullopt);
+  received.reset();
+  bench.expect_idle();
+}
+
+// The source is held, and looked at again after its last byte.
+TEST(ConvertingLink, APageThatChangedItsLifeWhileItWasCopiedMakesTheHandoffNoGood) {
+  for (const bool source : {true, false}) {
+    WatchedBench bench;
+    kv::PagePool& pool = source ? *bench.from : *bench.to;
+    auto received =
+        bench.carry([&](const PageMove& move) { pool.quarantine(source ? move.from : move.to); });
+    ASSERT_TRUE(received.has_value());
+    EXPECT_FALSE(received->intact);
+    EXPECT_GT(pool.integrity()
+                  .report()
+                  .mismatches[static_cast<size_t>(kv::integrity::Kind::kQuarantined)],
+              0u);
+    received.reset();
+    bench.expect_idle();
+  }
+}
+
+TEST(ConvertingLink, APageThatIsNotTheReadersIsNotCopied) {
+  WatchedBench bench;
+  int copied = 0;
+  ConvertingLink link(
+      {.capacity = 4, .pages_per_step = 16},
+      {*bench.from, *bench.to,
+       [&copied](const kv::CacheView&, const kv::CacheView&, const PageMove&) { ++copied; }});
+  ASSERT_TRUE(link.reserve(1, 20));
+  Handoff handoff;
+  handoff.state.slot = 1;
+  handoff.state.tokens.assign(17, 7);
+  handoff.state.prompt_tokens = handoff.state.written = 16;
+  handoff.state.max_tokens = 4;
+  handoff.pages = kv::PageTable(*bench.from, 20);
+  ASSERT_TRUE(handoff.pages.cover(16));
+  bench.from->integrity().set_label(handoff.pages.pages()[0], 9);
+  link.offer(std::move(handoff));
+  link.advance();
+  EXPECT_EQ(copied, 0);
+  auto received = link.receive();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_FALSE(received->intact);
+  received.reset();
+  bench.expect_idle();
 }
 
 TEST(ConvertingLink, WhatDoesNotFitNowIsNotPromised) {

@@ -75,6 +75,7 @@ void put(ByteWriter& out, const Hello& hello) {
   out.put(hello.page_tokens);
   out.put(hello.page_bytes);
   out.text(hello.scale_rule);
+  out.put(static_cast<uint8_t>(hello.stamps));
   out.put(hello.chunk_bytes);
   out.put(hello.boot_nonce);
   put(out, hello.session_nonce);
@@ -90,6 +91,7 @@ void get(ByteReader& in, Hello& hello) {
   hello.page_tokens = in.get<uint32_t>();
   hello.page_bytes = in.get<uint64_t>();
   hello.scale_rule = in.text(kTextMax);
+  hello.stamps = in.get_bool();
   hello.chunk_bytes = in.get<uint32_t>();
   hello.boot_nonce = in.get<uint64_t>();
   hello.session_nonce = get_id(in);
@@ -162,6 +164,9 @@ void put(ByteWriter& out, const Commit& commit) {
     out.put(static_cast<uint8_t>(page.has_digest));
     out.put(page.digest.high);
     out.put(page.digest.low);
+    out.put(static_cast<uint8_t>(page.has_stamp));
+    out.put(page.stamp.high);
+    out.put(page.stamp.low);
   }
   out.put(commit.first_token);
   out.count(commit.state.size());
@@ -175,12 +180,15 @@ void get(ByteReader& in, Commit& commit) {
   commit.page_bytes = in.get<uint64_t>();
   commit.layer_bytes.resize(in.count(kLayersMax, sizeof(uint64_t)));
   for (uint64_t& bytes : commit.layer_bytes) bytes = in.get<uint64_t>();
-  commit.pages.resize(in.count(kPagesMax, kGrantPageBytes + 17));
+  commit.pages.resize(in.count(kPagesMax, kGrantPageBytes + 34));
   for (CommitPage& page : commit.pages) {
     page.page = get_grant_page(in);
     page.has_digest = in.get_bool();
     page.digest.high = in.get<uint64_t>();
     page.digest.low = in.get<uint64_t>();
+    page.has_stamp = in.get_bool();
+    page.stamp.high = in.get<uint64_t>();
+    page.stamp.low = in.get<uint64_t>();
   }
   commit.first_token = in.get<int32_t>();
   const auto state = in.bytes(in.count(kStateBytesMax, 1));

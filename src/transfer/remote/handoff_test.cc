@@ -348,6 +348,52 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
 
 // C040, C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at
 // once.
+TEST(Handoff, WatchedPagesArriveWithTheirStampsAndNothingIsSuspected) {
+  HandoffRig rig({.pages = 8, .integrity = kv::integrity::Mode::kAbort});
+  ASSERT_TRUE(rig.open());
+  for (int32_t tokens = 1; tokens <= 50; ++tokens) {
+    rig.run(transfer(static_cast<uint64_t>(tokens)), tokens);
+    ASSERT_TRUE(rig.settle());
+    expect_well(rig, transfer(static_cast<uint64_t>(tokens)));
+  }
+  for (const kv::PagePool* pool : {rig.prefill.pages.get(), rig.decode.pages.get()}) {
+    EXPECT_TRUE(pool->integrity().report().events.empty());
+  }
+  EXPECT_EQ(rig.balance(), "");
+}
+
+// The bytes are whole and their digests right; it is another place's text.
+TEST(Handoff, APageThatHoldsAnotherTextIsRefusedByItsStamp) {
+  HandoffRig rig({.integrity = kv::integrity::Mode::kAbort});
+  ASSERT_TRUE(rig.open());
+  rig.prefill.tamper = [](kv::PagePool& pool, const kv::PageTable& table) {
+    const auto stamp = pool.integrity().stamp(table.pages()[0]);
+    if (stamp && table.pages().size() > 1) pool.integrity().set_stamp(table.pages()[1], *stamp);
+  };
+  rig.run(transfer(1), 40);
+  ASSERT_TRUE(rig.settle());
+  expect_ended(rig, transfer(1), Fault::kIntegrity, Fault::kIntegrity);
+  const auto events = rig.decode.pages->integrity().report().events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, kv::integrity::Kind::kStamp);
+  EXPECT_EQ(events[0].entry, 1);
+  EXPECT_EQ(rig.balance(), "");
+}
+
+TEST(Handoff, ASourcePageThatBecameAnotherTenantsIsNotHandedOver) {
+  HandoffRig rig({.integrity = kv::integrity::Mode::kAbort});
+  ASSERT_TRUE(rig.open());
+  rig.prefill.tamper = [](kv::PagePool& pool, const kv::PageTable& table) {
+    pool.integrity().set_label(table.pages()[0], 9);
+  };
+  rig.run(transfer(1), 40);
+  ASSERT_TRUE(rig.settle());
+  expect_ended(rig, transfer(1), Fault::kIntegrity, Fault::kIntegrity);
+  const auto counts = rig.prefill.pages->integrity().report().mismatches;
+  EXPECT_EQ(counts[static_cast<size_t>(kv::integrity::Kind::kLabel)], 1u);
+  EXPECT_EQ(rig.balance(), "");
+}
+
 TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {
   HandoffRig rig({.pages = 4});
   ASSERT_TRUE(rig.open());

@@ -38,6 +38,8 @@ class Landing {
   bool tags_hold() const;
   const kv::PageTable& table() const { return table_; }
   int32_t page_count() const { return static_cast<int32_t>(table_.pages().size()); }
+  // Its pages are granted: what is known of them may change, which they are may not.
+  kv::PageTable& table() { return table_; }
   kv::PageTable take_table() && { return std::move(table_); }
 
  private:

@@ -13,13 +13,14 @@
 #include <variant>
 #include <vector>
 
+#include "kv/integrity/tracker.h"
 #include "kv/page_ref.h"
 #include "transfer/remote/fault.h"
 
 namespace bulkhead::transfer::remote {
 
 // Raised with every change of meaning; peers of unlike versions refuse each other.
-constexpr uint16_t kProtocolVersion = 1;
+constexpr uint16_t kProtocolVersion = 2;
 
 constexpr size_t kFrameBytesMax = 16u << 20;
 constexpr size_t kChunkBytesMax = 1u << 20;
@@ -63,6 +64,7 @@ struct Hello {
   uint32_t page_tokens = 0;
   uint64_t page_bytes = 0;  // of a page in wire_layout
   std::string scale_rule;   // how a quantised page chooses its scales
+  bool stamps = false;      // the pages it sends have stamps (kv/integrity/stamp.h)
   uint32_t chunk_bytes = 0;
   uint64_t boot_nonce = 0;  // of this start of the process
   Id128 session_nonce;      // of this connection
@@ -113,6 +115,8 @@ struct CommitPage {
   GrantPage page;
   bool has_digest = false;
   Digest digest;
+  bool has_stamp = false;
+  kv::integrity::Mark stamp = {};
 };
 
 struct Commit {

@@ -210,11 +210,35 @@ std::optional<FaultReport> Receiver::accept(Incoming& incoming, const Commit& co
   state.id = request.id;
   state.slot = request.slot;
   state.constraint = std::move(request.constraint);
-  kv::PageTable table = std::move(incoming.landing).take_table();
-  table.relabel(kv::label_of(state.cache.tenant));
-  kv::integrity::stamp_pages(pages_.integrity(), table, state.written_tokens(), 0);
-  arrivals_.push_back({request.transfer, {std::move(state), std::move(table)}});
+  incoming.landing.table().relabel(kv::label_of(state.cache.tenant));
+  if (auto bad = check_stamps(incoming, commit, state)) return bad;
+  arrivals_.push_back(
+      {request.transfer, {std::move(state), std::move(incoming.landing).take_table()}});
   return std::nullopt;
+}
+
+std::optional<FaultReport> Receiver::check_stamps(Incoming& incoming, const Commit& commit,
+                                                  const wire::SequenceState& state) {
+  kv::integrity::Tracker& tracker = pages_.integrity();
+  const kv::PageTable& table = incoming.landing.table();
+  if (!tracker.is_on()) return std::nullopt;
+  if (!session_.peer().stamps) {
+    kv::integrity::stamp_pages(tracker, table, state.written_tokens(), 0);
+    return std::nullopt;
+  }
+  // Where one is absent the page has none, which is as wrong as another page's.
+  for (size_t i = 0; i < commit.pages.size(); ++i) {
+    const kv::Lease& lease = table.leases()[i];
+    tracker.note(lease.page(), kv::integrity::Transition::kFilled, lease.tag());
+    if (commit.pages[i].has_stamp) tracker.set_stamp(lease.page(), commit.pages[i].stamp);
+  }
+  const auto foreign = kv::integrity::find_foreign_page(tracker, table, state.written_tokens());
+  if (!foreign) return std::nullopt;
+  kv::integrity::tell_foreign_page(tracker, table, *foreign, kv::integrity::Phase::kCommit,
+                                   state.id);
+  if (tracker.mode() != kv::integrity::Mode::kAbort) return std::nullopt;
+  return FaultReport{Fault::kIntegrity,
+                     fmt::format("page {} holds another text than the prompt's", *foreign)};
 }
 
 void Receiver::hear_heartbeat(const Heartbeat& heartbeat) {

@@ -108,6 +108,9 @@ class Receiver {
   void hear_heartbeat(const Heartbeat& heartbeat);
   void hear_abort(const Abort& abort);
   std::optional<FaultReport> accept(Incoming& incoming, const Commit& commit);
+  // Whether the pages hold the text of the state, by the stamps that came with them.
+  std::optional<FaultReport> check_stamps(Incoming& incoming, const Commit& commit,
+                                          const wire::SequenceState& state);
   void remember_accepted(const GrantId& grant);
   bool was_accepted(const GrantId& grant) const;
   void refuse(Grants::iterator grant, FaultReport why);

@@ -11,10 +11,18 @@
 #include "wire/sequence_codec.h"
 
 namespace bulkhead::transfer::remote {
+namespace {
+
+SenderOptions saying_of_stamps(SenderOptions options, const kv::PagePool& pages) {
+  options.session.identity.stamps = pages.integrity().is_on();
+  return options;
+}
+
+}  // namespace
 
 Sender::Sender(SenderOptions options, kv::PagePool& pages, const kv::PageLayout& destination,
                Convert convert, std::unique_ptr<Connection> connection, const base::Clock& clock)
-    : options_(std::move(options)),
+    : options_(saying_of_stamps(std::move(options), pages)),
       pages_(pages),
       destination_(destination),
       convert_(std::move(convert)),
@@ -93,6 +101,7 @@ void Sender::take_pages(Outgoing& outgoing, const kv::PageTable& pages, size_t c
   for (size_t i = outgoing.source.size(); i < count; ++i) {
     outgoing.source.push_back(pages.leases()[i].share());
     outgoing.digests.emplace_back();
+    outgoing.stamps.emplace_back();
     outgoing.to_send.push_back(static_cast<uint32_t>(i));
   }
 }
@@ -273,6 +282,7 @@ bool Sender::stage_next() {
   const GrantPage& granted = outgoing.grant->pages[index];
   convert_({pages_.view().arena + page * page_bytes, page_bytes}, granted.token_count,
            staged_.bytes);
+  outgoing.stamps[index] = pages_.integrity().stamp(outgoing.source[index].page());
   outgoing.digests[index] = page_digest(outgoing.grant->grant, granted, staged_.bytes);
   return true;
 }
@@ -325,7 +335,9 @@ void Sender::commit(Transfers::iterator transfer) {
   record.layer_bytes = layer_manifest(destination_);
   record.pages.reserve(outgoing.source.size());
   for (size_t i = 0; i < outgoing.source.size(); ++i) {
-    record.pages.push_back({outgoing.grant->pages[i], true, outgoing.digests[i]});
+    const auto& stamp = outgoing.stamps[i];
+    record.pages.push_back({outgoing.grant->pages[i], true, outgoing.digests[i], stamp.has_value(),
+                            stamp.value_or(kv::integrity::Mark{})});
   }
   record.first_token = outgoing.first_token;
   record.state = outgoing.state;

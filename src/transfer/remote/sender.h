@@ -80,7 +80,9 @@ class Sender {
     std::optional<Grant> grant;
     std::vector<kv::Lease> source;  // of the pages offered so far
     std::vector<Digest> digests;    // of those sent
-    std::deque<uint32_t> to_send;   // page indexes
+    // Of those sent, taken with their bytes.
+    std::vector<std::optional<kv::integrity::Mark>> stamps;
+    std::deque<uint32_t> to_send;  // page indexes
     bool finished = false;
     int32_t first_token = 0;
     std::vector<std::byte> state;

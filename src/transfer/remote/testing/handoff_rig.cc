@@ -5,7 +5,9 @@
 namespace bulkhead::transfer::remote {
 
 HandoffRig::HandoffRig(RigOptions options)
-    : network(clock, options.network), prefill(options.pages), decode(options.pages) {
+    : network(clock, options.network),
+      prefill(options.pages, options.integrity),
+      decode(options.pages, options.integrity) {
   clock.advance(base::Nanoseconds{1});
   prefill.options.session.window_frames = options.window_frames;
   decode.options.session.window_frames = options.window_frames;

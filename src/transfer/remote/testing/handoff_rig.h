@@ -17,6 +17,7 @@ struct RigOptions {
   uint32_t window_frames = 32;
   FakeOptions network = {};
   FakeNetwork::Plan plan = {};
+  kv::integrity::Mode integrity = kv::integrity::Mode::kOff;  // of both pools
 };
 
 // How one transfer came out on either side.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "kv/integrity/stamp.h"
 
 namespace bulkhead::transfer::remote {
 namespace {
@@ -30,9 +31,12 @@ wire::SequenceState state_of(TransferId id, int32_t tokens) {
   return {std::move(request), 77};
 }
 
-std::unique_ptr<kv::PagePool> make_pool(int32_t pages, uint16_t nonce) {
-  return std::move(kv::PagePool::create(test_layout(),
-                                        {.pages = pages, .boot_nonce = nonce, .poison_free = true}))
+std::unique_ptr<kv::PagePool> make_pool(int32_t pages, uint16_t nonce,
+                                        kv::integrity::Mode integrity) {
+  return std::move(kv::PagePool::create(test_layout(), {.pages = pages,
+                                                        .boot_nonce = nonce,
+                                                        .poison_free = true,
+                                                        .integrity = {.mode = integrity}}))
       .value();
 }
 
@@ -74,7 +78,8 @@ void convert_for_test(std::span<const std::byte> page, int32_t tokens, std::span
 
 // --- prefill
 
-PrefillSide::PrefillSide(int32_t page_count) : pages(make_pool(page_count, 1)) {
+PrefillSide::PrefillSide(int32_t page_count, kv::integrity::Mode integrity)
+    : pages(make_pool(page_count, 1, integrity)) {
   options.session = test_session(Role::kPrefill);
 }
 
@@ -116,7 +121,9 @@ bool PrefillSide::compute(TransferId id) {
   wire::SequenceState& state = prompt.state;
   const int32_t next = std::min(state.written + test_layout().page_tokens, prompt.tokens);
   fill(id, prompt.pages, state.written, next);
-  state.written = next;
+  const int32_t first = std::exchange(state.written, next);
+  kv::integrity::stamp_pages(pages->integrity(), prompt.pages, state.written_tokens(), first);
+  if (tamper) tamper(*pages, prompt.pages);
   if (next < prompt.tokens) {
     sender->offer(id, prompt.pages, next);
     return true;
@@ -145,7 +152,8 @@ void PrefillSide::poll() {
 
 // --- decode
 
-DecodeSide::DecodeSide(int32_t page_count) : pages(make_pool(page_count, 2)) {
+DecodeSide::DecodeSide(int32_t page_count, kv::integrity::Mode integrity)
+    : pages(make_pool(page_count, 2, integrity)) {
   options.session = test_session(Role::kDecode);
   options.bounds = {.vocabulary_size = kVocabulary, .context_tokens = 512};
 }

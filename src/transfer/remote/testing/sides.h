@@ -5,6 +5,7 @@
 // what arrived is given back at once, so that pages are reused as soon as they can be.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,7 +35,7 @@ void convert_for_test(std::span<const std::byte> page, int32_t tokens, std::span
 
 class PrefillSide {
  public:
-  explicit PrefillSide(int32_t pages);
+  explicit PrefillSide(int32_t pages, kv::integrity::Mode integrity = kv::integrity::Mode::kOff);
   void connect(std::unique_ptr<Connection> connection, const base::Clock& clock);
 
   // False when there are no pages for it, or no session.
@@ -51,6 +52,8 @@ class PrefillSide {
   std::unique_ptr<kv::PagePool> pages;
   std::unique_ptr<Sender> sender;
   std::map<TransferId, PrefillOutcome> outcomes;
+  // Of the prompt's own table, before its pages are offered.
+  std::function<void(kv::PagePool&, const kv::PageTable&)> tamper;
 
  private:
   struct Prompt {
@@ -66,7 +69,7 @@ class PrefillSide {
 
 class DecodeSide {
  public:
-  explicit DecodeSide(int32_t pages);
+  explicit DecodeSide(int32_t pages, kv::integrity::Mode integrity = kv::integrity::Mode::kOff);
   void connect(std::unique_ptr<Connection> connection, const base::Clock& clock);
 
   // False when there are no pages for it, or no session.
