@@ -346,8 +346,7 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
   }
 }
 
-// C040, C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at
-// once.
+
 TEST(Handoff, WatchedPagesArriveWithTheirStampsAndNothingIsSuspected) {
   HandoffRig rig({.pages = 8, .integrity = kv::integrity::Mode::kAbort});
   ASSERT_TRUE(rig.open());
@@ -394,6 +393,8 @@ TEST(Handoff, ASourcePageThatBecameAnotherTenantsIsNotHandedOver) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+// C040, C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at
+// once.
 TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {
   HandoffRig rig({.pages = 4});
   ASSERT_TRUE(rig.open());
