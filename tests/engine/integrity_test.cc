@@ -3,6 +3,8 @@
 // another bit. Without a fault, nothing is ever noticed.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/rng.h"
 #include "engine/testing/checking_decoder.h"
 #include "engine/testing/scripted_decoder.h"
@@ -205,6 +207,43 @@ TEST(Integrity, NoModeReadsOutsideOfThePool) {
   ASSERT_TRUE(stack.run_until_idle());
   EXPECT_EQ(expect_right_or_refused({asked}), 1);
   stack.expect_idle();
+}
+
+// A model under which a page that it reads is taken from its holders while it reads.
+class LosingDecoder final : public model::Decoder {
+ public:
+  const model::ModelFacts& facts() const override { return decoder_.facts(); }
+  const model::StepLimits& limits() const override { return decoder_.limits(); }
+  void forward(std::span<const model::SequenceSlice> slices, const kv::CacheView& cache,
+               std::span<float> logits) override {
+    decoder_.forward(slices, cache, logits);
+    if (kv::PagePool* pool = std::exchange(pool_, nullptr)) pool->quarantine(slices[0].pages[0]);
+  }
+  // In the next step, which reads this pool.
+  void lose_page_of(kv::PagePool& pool) { pool_ = &pool; }
+
+ private:
+  CheckingDecoder decoder_{small_facts(kVocabulary, 1024), kLimits};
+  kv::PagePool* pool_ = nullptr;
+};
+
+// C037: what the check before a read cannot see, the one after it does.
+TEST(Integrity, APageThatIsLostWhileItIsReadCostsItsReaderTheTokenOfThatStep) {
+  for (const bool split : {false, true}) {
+    for (const size_t tokens : {0u, 3u}) {  // while prefill reads, and while decode does
+      LosingDecoder decoder;
+      EngineStack stack(decoder, options_of(split, Mode::kAbort));
+      const Asked asked = submit(stack, {text(1, 30), 10, 0});
+      for (int i = 0; i < 100 && asked.running.sink->tokens().size() < tokens; ++i) stack.step();
+      ASSERT_EQ(asked.running.sink->tokens().size(), tokens);
+      decoder.lose_page_of(tokens == 0 ? stack.filled_pages() : stack.pages());
+      ASSERT_TRUE(stack.run_until_idle());
+      EXPECT_TRUE(is_integrity_error(asked.running.sink->finish()));
+      EXPECT_EQ(asked.running.sink->tokens().size(), tokens);
+      EXPECT_EQ(stack.mismatches(Kind::kQuarantined), 1u);
+      stack.expect_idle();
+    }
+  }
 }
 
 // What tags cannot see: the pages of a table exchanged together with what is expected of them.
