@@ -10,6 +10,7 @@
 #include "api/errors.h"
 #include "api/generate_route.h"
 #include "api/health_probe.h"
+#include "api/integrity_route.h"
 #include "api/live_requests.h"
 #include "api/request/json_input.h"
 #include "api/request_log.h"
@@ -157,6 +158,7 @@ struct Api::Core {
   void flush_cache(const Visit& visit);
   void abort(const Visit& visit);
   void abort_one(const Visit& visit);
+  void inject(const Visit& visit);
   std::string random_name(std::string_view prefix) const;
 
   ApiDeps deps;
@@ -209,6 +211,7 @@ void Api::Core::respond(const Visit& visit, http::Response response) {
   log_answered(deps.logger, visit.request_id, visit.id(), response.status, since_arrival);
   response.headers.push_back({"x-request-id", visit.request_id});
   response.headers.push_back(processing_header(since_arrival));
+  if (const auto header = integrity_header(deps.integrity)) response.headers.push_back(*header);
   visit.writer->send(std::move(response));
 }
 
@@ -240,6 +243,8 @@ void Api::Core::answer(Visit& visit) {
       return abort(visit);
     case Action::kAbortOne:
       return abort_one(visit);
+    case Action::kInjectFault:
+      return inject(visit);
     case Action::kNotImplemented:
       return refuse(visit,
                     not_implemented(fmt::format("{} is not part of this build; text comes from "
@@ -274,6 +279,8 @@ http::Response Api::Core::facts(const Visit& visit) const {
       return model_info_response(sources);
     case Action::kLoads:
       return loads_response(sources, deps.unix_seconds());
+    case Action::kIntegrity:
+      return integrity_response(deps.integrity);
     case Action::kLoad:
       return load_response(sources.status);
     default:
@@ -314,7 +321,18 @@ void Api::Core::probe_health(const Visit& visit) {
   probe.ask([this, visit](Health health) { respond(visit, health_response(health)); });
 }
 
+void Api::Core::inject(const Visit& visit) {
+  if (const Failure failure = inject_fault(visit.request.body, deps.integrity)) {
+    return refuse(visit, *failure);
+  }
+  deps.logger.warning("a fault was ordered", {{"request_id", visit.request_id}});
+  respond(visit, integrity_response(deps.integrity));
+}
+
 void Api::Core::generate(Visit& visit, Endpoint endpoint) {
+  if (const Failure failure = check_required_integrity(visit.request, deps.integrity)) {
+    return refuse(visit, *failure);
+  }
   GenerateCall call{visit.request, visit.writer,  visit.request_id,
                     visit.id(),    visit.arrived, visit.caller.tenant};
   if (const Failure failure = generation.start(call, endpoint)) {

@@ -24,6 +24,7 @@
 #include "telemetry/metrics.h"
 #include "text/tokenizer.h"
 #include "wire/generate.h"
+#include "wire/integrity.h"
 
 namespace bulkhead::api {
 
@@ -113,6 +114,8 @@ struct ApiDeps {
   std::function<void(std::chrono::milliseconds, std::function<void()>)> post_after = {};
   // Null: no answer can be constrained. Ends before the Api does.
   wire::ConstraintCompiler* constraints = nullptr;
+  // Of this process's page pools; null: they are elsewhere. Outlives the Api's last answer.
+  wire::IntegrityPort* integrity = nullptr;
 };
 
 class Api {

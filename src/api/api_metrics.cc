@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "wire/faults.h"
+
 namespace bulkhead::api {
 namespace {
 
 // Every status the API can answer; 499 is a client that left before its answer, 0 the rest.
-constexpr std::array<int, 15> kStatuses = {200, 400, 401, 403, 404, 405, 408, 413,
-                                           415, 429, 499, 500, 501, 503, 0};
+constexpr std::array<int, 16> kStatuses = {200, 400, 401, 403, 404, 405, 408, 412,
+                                           413, 415, 429, 499, 500, 501, 503, 0};
 
 // Seconds.
 std::vector<double> ttft_bounds() {
@@ -274,7 +276,8 @@ void ApiMetrics::finished(std::string_view reason, const wire::FinishEvent& even
                           const Usage& usage, base::Nanoseconds since_arrival, int32_t max_tokens) {
   const auto count = [](int32_t n) { return static_cast<uint64_t>(std::max(n, 0)); };
   reasons_.at(reason)->add();
-  if (reason == "error") counts_.corrupted.add();
+  // What went wrong elsewhere says nothing of the logits.
+  if (reason == "error" && !(event.error && wire::is_fault(*event.error))) counts_.corrupted.add();
   if (reason == "abort" || reason == "deadline") counts_.aborted.add();
   counts_.prompt_tokens.add(count(usage.prompt_tokens));
   counts_.cached_tokens.add(count(usage.cached_tokens));

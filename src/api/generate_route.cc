@@ -83,7 +83,8 @@ GenerateRoute::GenerateRoute(const ApiDeps& deps, const ModelCard& model, const 
                 [&deps] {
                   return fmt::format("call_{:016x}{:08x}", deps.entropy(),
                                      static_cast<uint32_t>(deps.entropy()));
-                }},
+                },
+                deps.integrity},
       live_(live) {}
 
 Failure GenerateRoute::start(GenerateCall& call, Endpoint endpoint) {

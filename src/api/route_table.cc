@@ -35,6 +35,8 @@ constexpr RouteSpec kRoutes[] = {
     {"/load", kGet, Action::kLoad, RouteId::kFacts},
     {"/flush_cache", kEither, Action::kFlushCache, RouteId::kControl, Access::kAdmin},
     {"/abort_request", kPost, Action::kAbort, RouteId::kControl, Access::kKey, true},
+    {"/v1/integrity", kGet, Action::kIntegrity, RouteId::kControl, Access::kAdmin},
+    {"/v1/integrity/faults", kPost, Action::kInjectFault, RouteId::kControl, Access::kAdmin, true},
     {"/v1/requests/*", "DELETE", Action::kAbortOne, RouteId::kControl},
     {"/v1/embeddings", kPost, Action::kNotImplemented, RouteId::kOther},
     {"/v1/responses", kPost, Action::kNotImplemented, RouteId::kOther},

@@ -33,6 +33,8 @@ enum class Action {
   kFlushCache,
   kAbort,
   kAbortOne,
+  kIntegrity,
+  kInjectFault,
   kNotImplemented,
 };
 

@@ -279,7 +279,8 @@ struct ModelSetup {
 // An Api with its surroundings.
 class ApiWorld {
  public:
-  explicit ApiWorld(ApiOptions options = {}, const ModelSetup& model = {})
+  explicit ApiWorld(ApiOptions options = {}, const ModelSetup& model = {},
+                    wire::IntegrityPort* integrity = nullptr)
       : tokenizer(model.control_tokens) {
     auto compiled = chat::ChatTemplate::compile(model.chat_template);
     BH_CHECK(compiled.ok(), "the test's template compiles");
@@ -307,6 +308,7 @@ class ApiWorld {
                  [] { return int64_t{1700000001}; },
                  [this] { return ++entropy; }};
     deps.constraints = &constraints;
+    deps.integrity = integrity;
     api.emplace(std::move(deps), std::move(card), std::move(options));
   }
 

@@ -98,6 +98,31 @@ std::string concurrency_text(const Plan& plan, Role role) {
                      plan.queued_max, cache);
 }
 
+std::string integrity_of(const PoolPlan& pool) {
+  switch (pool.integrity) {
+    case kv::integrity::Mode::kObserve:
+      return "observe (a page that is not as expected is counted and logged)";
+    case kv::integrity::Mode::kAbort:
+      return "abort (a page that is not as expected ends its request)";
+    default:
+      return "off (pages are not compared; --kv-integrity)";
+  }
+}
+
+std::string integrity_text(const Plan& plan) {
+  std::string out;
+  if (plan.prefill && plan.prefill->integrity != plan.integrity) {
+    out = line("integrity", "prefill: " + integrity_of(*plan.prefill)) +
+          line("", "decode: " + integrity_of(plan));
+  } else {
+    out = line("integrity", integrity_of(plan));
+  }
+  if (!plan.inject_faults) return out;
+  return out + line("WARNING",
+                    "a server under test: whoever administers it can damage its cache "
+                    "(--inject-faults)");
+}
+
 std::string pools_text(const Plan& plan, Role role) {
   if (!plan.prefill) {
     return line("pools", std::string(pool_of(role))) + line("cache", cache_text(plan)) +
@@ -137,6 +162,7 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
   out += line("kernels",
               fmt::format("{} ({}): {}", device::to_string(plan.isa), plan.isa_reason, kernels));
   out += pools_text(plan, role);
+  out += integrity_text(plan);
   out += line("context",
               fmt::format("{} tokens ({})", count(plan.context_tokens), plan.context_reason));
   out += line("concurrency", concurrency_text(plan, role));

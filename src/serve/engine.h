@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "wire/generate.h"
+#include "wire/integrity.h"
 
 namespace bulkhead::serve {
 
@@ -14,6 +15,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual wire::Generator& generator() = 0;
+  // Of the pages in this process; null: there are none.
+  virtual wire::IntegrityPort* integrity() { return nullptr; }
   // Refuses new requests; accepted ones are ended at now + grace. Returns at once.
   virtual void drain(std::chrono::nanoseconds grace) = 0;
   virtual bool drained() const = 0;

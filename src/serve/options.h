@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "chat/output/tool_format.h"
 #include "kernels/gemm.h"
+#include "kv/integrity/mode.h"
 #include "kv/layout.h"
 #include "model/weight_recipe.h"
 
@@ -32,6 +33,7 @@ struct PoolOptions {
   std::optional<kernels::Activations> activations;
   std::optional<kv::PageFormat> cache_format;
   uint64_t kv_cache_bytes = 0;  // 0: see plan.cc
+  std::optional<kv::integrity::Mode> integrity;
 };
 
 // What this process is in its deployment.
@@ -72,6 +74,9 @@ struct ModelOptions {
   uint32_t queued_max = 256;  // requests waiting; beyond: 429
   int32_t prefill_chunk_tokens = 512;
   bool prefix_cache = true;  // prompts that begin alike share their pages
+  kv::integrity::Mode integrity = kv::integrity::Mode::kOff;
+  int32_t scrub_pages = 16;    // sealed pages looked at again in each idle round; 0: none
+  bool inject_faults = false;  // a server under test, whose pages may be damaged on demand
 };
 
 struct ServeOptions {

@@ -200,15 +200,17 @@ base::Status check_placement(const ModelOptions& options) {
     const char* activations;
     const char* kv;
     const char* cache;
+    const char* integrity;
   } pools[] = {{options.prefill, "--prefill.weights", "--prefill.activations", "--prefill.kv",
-                kPrefillCacheOption},
+                kPrefillCacheOption, "--prefill.kv-integrity"},
                {options.decode, "--decode.weights", "--decode.activations", "--decode.kv",
-                kDecodeCacheOption}};
+                kDecodeCacheOption, "--decode.kv-integrity"}};
   for (const auto& one : pools) {
     if (one.pool.weights) return no_such_pool(one.weights, instead);
     if (one.pool.activations) return no_such_pool(one.activations, instead);
     if (one.pool.cache_format) return no_such_pool(one.kv, instead);
     if (one.pool.kv_cache_bytes != 0) return no_such_pool(one.cache, instead);
+    if (one.pool.integrity) return no_such_pool(one.integrity, instead);
   }
   return {};
 }
@@ -237,6 +239,7 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConf
     plan.weights_shared = plan.products() == plan.prefill->products();
     plan.prefill->layout = plan.layout;
     plan.prefill->layout.format = options.prefill.cache_format.value_or(options.cache_format);
+    plan.prefill->integrity = options.prefill.integrity.value_or(options.integrity);
   }
   BH_TRY(choose_caches(options, cpu, plan));
   BH_TRY(choose_context(options, config.context, plan));
@@ -244,6 +247,9 @@ base::Result<Plan> make_plan(const ModelOptions& options, const model::ModelConf
   plan.queued_max = options.queued_max;
   plan.prefill_chunk_tokens = options.prefill_chunk_tokens;
   plan.prefix_cache = options.prefix_cache;
+  plan.integrity = options.decode.integrity.value_or(options.integrity);
+  plan.scrub_pages = options.scrub_pages;
+  plan.inject_faults = options.inject_faults;
   plan.full_context_requests = static_cast<double>(plan.cache_tokens) / plan.context_tokens;
   return plan;
 }

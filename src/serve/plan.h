@@ -33,6 +33,7 @@ struct PoolPlan {
   int32_t cache_tokens = 0;  // pages * page_tokens
   uint64_t cache_bytes = 0;
   std::string cache_reason;
+  kv::integrity::Mode integrity = kv::integrity::Mode::kOff;
 };
 
 // Its own PoolPlan is the pool that prefill and decode share, or decode's in the split placement.
@@ -49,6 +50,8 @@ struct Plan : PoolPlan {
   uint32_t queued_max = 0;
   int32_t prefill_chunk_tokens = 0;
   bool prefix_cache = true;
+  int32_t scrub_pages = 0;
+  bool inject_faults = false;
   double full_context_requests = 0;  // cache_tokens / context_tokens
 };
 

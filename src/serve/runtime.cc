@@ -31,11 +31,9 @@ wire::GenerateLimits limits_of(const Plan& plan, int32_t vocabulary_size) {
   return limits;
 }
 
-base::Result<std::unique_ptr<kv::PagePool>> make_pool(const PoolPlan& plan) {
-  kv::PagePoolOptions options;
-  options.pages = plan.pages;
-  options.boot_nonce = static_cast<uint16_t>(wire::draw_word());
-  return kv::PagePool::create(plan.layout, options);
+kv::integrity::Mark random_mark() {
+  const uint64_t high = wire::draw_word();
+  return {high, wire::draw_word()};
 }
 
 }  // namespace
@@ -49,7 +47,7 @@ base::Result<std::unique_ptr<Runtime>> Runtime::start(
   threads.threads = plan.threads;
   runtime->threads_ = std::make_unique<device::ThreadPool>(threads);
   BH_TRY(runtime->load_weights(plan, kernels, checkpoint, progress));
-  BH_TRY(runtime->make_caches(plan, registry));
+  BH_TRY(runtime->make_caches(plan, registry, logger));
   BH_TRY(runtime->make_link(plan));
   runtime->wire_pools(plan, registry, logger);
   return runtime;
@@ -81,14 +79,37 @@ base::Status Runtime::load_weights(const Plan& plan, const kernels::KernelSet& k
   return {};
 }
 
-base::Status Runtime::make_caches(const Plan& plan, telemetry::Registry& registry) {
-  BH_ASSIGN(pages_, make_pool(plan));
-  BH_ASSIGN(executor_, engine::Executor::create(*decoder_, pages_->view()));
+base::Result<std::unique_ptr<kv::PagePool>> Runtime::make_pool(const Plan& plan,
+                                                               const PoolPlan& pool,
+                                                               const std::string& name,
+                                                               const kv::integrity::Mark& stamp_key,
+                                                               base::Logger* logger) {
+  kv::PagePoolOptions options;
+  options.pages = pool.pages;
+  options.boot_nonce = static_cast<uint16_t>(wire::draw_word());
+  options.integrity = {pool.integrity, name, logger, stamp_key};
+  kv::integrity::Injector* injector = nullptr;
+  if (plan.inject_faults) {
+    injectors_.push_back(std::make_unique<kv::integrity::Injector>(wire::draw_word()));
+    options.faults = injector = injectors_.back().get();
+  }
+  BH_ASSIGN(std::unique_ptr<kv::PagePool> made, kv::PagePool::create(pool.layout, options));
+  if (injector != nullptr) injector->attach(*made);
+  integrity_.add(name, *made, injector);
+  return made;
+}
+
+base::Status Runtime::make_caches(const Plan& plan, telemetry::Registry& registry,
+                                  base::Logger* logger) {
+  const kv::integrity::Mark stamp_key = random_mark();
   model::Decoder& prefill_decoder = prefill_decoder_ ? *prefill_decoder_ : *decoder_;
   if (plan.prefill) {
-    BH_ASSIGN(prefill_pages_, make_pool(*plan.prefill));
+    BH_ASSIGN(prefill_pages_, make_pool(plan, *plan.prefill, "prefill", stamp_key, logger));
     BH_ASSIGN(prefill_executor_, engine::Executor::create(prefill_decoder, prefill_pages_->view()));
   }
+  BH_ASSIGN(pages_, make_pool(plan, plan, plan.prefill ? "decode" : "shared", stamp_key, logger));
+  BH_ASSIGN(executor_, engine::Executor::create(*decoder_, pages_->view()));
+  integrity_.register_metrics(registry);
   kv::PagePool& filled = prefill_pages_ ? *prefill_pages_ : *pages_;
   // A page holds what these weights made of its tokens, in its format; others have another name.
   const std::string identity = fmt::format("{}/{}/{}/{}", prefill_decoder.facts().name,
@@ -130,7 +151,8 @@ void Runtime::wire_pools(const Plan& plan, telemetry::Registry& registry, base::
   prefill_ = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
                               .sequences_max = plan.running_max,
-                              .shares_pages = !split},
+                              .shares_pages = !split,
+                              .scrub = {.pages_at_rest = plan.scrub_pages}},
       prefill::PrefillDeps{split ? *prefill_pages_ : *pages_, *index_,
                            split ? *prefill_executor_ : *executor_, *sampler_, *link_});
   decode_ = std::make_unique<decode::DecodePool>(

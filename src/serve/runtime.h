@@ -10,6 +10,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -27,6 +29,7 @@
 #include "sampling/sampler.h"
 #include "serve/engine.h"
 #include "serve/plan.h"
+#include "serve/pool_integrity.h"
 #include "serve/text_loading.h"
 #include "telemetry/metrics.h"
 #include "transfer/link.h"
@@ -45,6 +48,7 @@ class Runtime final : public Engine {
   Runtime& operator=(const Runtime&) = delete;
 
   wire::Generator& generator() override { return *router_; }
+  wire::IntegrityPort* integrity() override { return &integrity_; }
   const model::ModelFacts& facts() const { return decoder_->facts(); }
   bool drained() const override { return router_->drained(); }
   void drain(std::chrono::nanoseconds grace) override;
@@ -54,17 +58,23 @@ class Runtime final : public Engine {
   explicit Runtime(const base::Clock& clock) : clock_(clock) {}
   base::Status load_weights(const Plan& plan, const kernels::KernelSet& kernels,
                             const model::Checkpoint& checkpoint, const model::ProgressFn& progress);
-  base::Status make_caches(const Plan& plan, telemetry::Registry& registry);
+  base::Status make_caches(const Plan& plan, telemetry::Registry& registry, base::Logger* logger);
+  base::Result<std::unique_ptr<kv::PagePool>> make_pool(const Plan& plan, const PoolPlan& pool,
+                                                        const std::string& name,
+                                                        const kv::integrity::Mark& stamp_key,
+                                                        base::Logger* logger);
   base::Status make_link(const Plan& plan);
   void wire_pools(const Plan& plan, telemetry::Registry& registry, base::Logger* logger);
 
   const base::Clock& clock_;
   std::unique_ptr<device::ThreadPool> threads_;
-  std::unique_ptr<model::Decoder> decoder_;          // of decode, or of both
-  std::unique_ptr<model::Decoder> prefill_decoder_;  // null: decode's serves both
-  std::unique_ptr<kv::PagePool> pages_;              // of decode, or of both
-  std::unique_ptr<kv::PagePool> prefill_pages_;      // null in the shared placement
-  std::unique_ptr<kv::PrefixIndex> index_;           // over the pages that prefill fills
+  std::unique_ptr<model::Decoder> decoder_;                          // of decode, or of both
+  std::unique_ptr<model::Decoder> prefill_decoder_;                  // null: decode's serves both
+  std::vector<std::unique_ptr<kv::integrity::Injector>> injectors_;  // of a server under test
+  PoolIntegrity integrity_;
+  std::unique_ptr<kv::PagePool> pages_;          // of decode, or of both
+  std::unique_ptr<kv::PagePool> prefill_pages_;  // null in the shared placement
+  std::unique_ptr<kv::PrefixIndex> index_;       // over the pages that prefill fills
   std::unique_ptr<engine::Executor> executor_;
   std::unique_ptr<engine::Executor> prefill_executor_;  // null in the shared placement
   std::unique_ptr<sampling::Sampler> sampler_;

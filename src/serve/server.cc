@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "api/api.h"
 #include "constraint/compiler.h"
@@ -38,7 +39,15 @@ void warn_of_open_file(const Keys& keys, base::Logger& logger) {
 }
 
 base::Status check_exposure(const ServeOptions& options, const Keys& keys) {
-  if (is_loopback(options.host) || !keys.api.empty()) return {};
+  if (is_loopback(options.host)) return {};
+  if (options.model.inject_faults) {
+    return base::invalid_argument(
+        "--inject-faults",
+        fmt::format("--inject-faults lets whoever administers the server damage its cache; it is "
+                    "for tests on loopback, and --host is {}",
+                    options.host));
+  }
+  if (!keys.api.empty()) return {};
   return base::invalid_argument(
       "--host", fmt::format("--host {} is reachable from other machines and there is no key; set "
                             "--api-key (or BULKHEAD_API_KEY) or --api-key-file, or listen on "
@@ -180,8 +189,10 @@ api::PoolFacts facts_of(const PoolPlan& plan) {
           .cache_dtype = std::string(kv::to_string(plan.layout.format))};
 }
 
-api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys) {
+api::ApiOptions api_options_of(const ServeOptions& options, const Keys& keys,
+                               api::EngineFacts engine) {
   api::ApiOptions out;
+  out.engine = std::move(engine);
   out.keys = keys.api;
   out.admin_key = keys.admin;
   out.loopback_only = is_loopback(options.host);
@@ -351,7 +362,8 @@ std::unique_ptr<api::Api> make_api(const Start& start, const Serving& serving, h
                        [&server](milliseconds delay, std::function<void()> task) {
                          server.post_after(delay, std::move(task));
                        },
-                   .constraints = serving.constraints.get()},
+                   .constraints = serving.constraints.get(),
+                   .integrity = serving.engine->integrity()},
       std::move(card), options);
 }
 
@@ -400,8 +412,7 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
 
   api::ModelCard card = card_of(options, checkpoint, loaded.facts, text);
   BH_TRY(card.defaults.validate(loaded.facts.vocabulary_size));
-  api::ApiOptions api_options = api_options_of(options, keys);
-  api_options.engine = loaded.told;
+  api::ApiOptions api_options = api_options_of(options, keys, std::move(loaded.told));
   api_options.engine.load_seconds = base::to_seconds(clock.now() - load_started);
   api_options.engine.ready_seconds = base::to_seconds(clock.now() - started);
   register_start(registry, api_options.engine);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/integrity_route.h"
 #include "api/request_log.h"
 #include "api/timing_headers.h"
 #include "http/sse.h"
@@ -143,9 +144,16 @@ void Answer::begin_stream() {
   http::Response head;
   head.content_type = "text/event-stream";
   head.headers.push_back({"x-request-id", input_.request_id});
+  add_integrity_header(head);
   head.headers.push_back({"Cache-Control", "no-store"});
   head.headers.push_back({"X-Accel-Buffering", "no"});  // proxies must not collect events
   input_.writer->start_stream(std::move(head));
+}
+
+void Answer::add_integrity_header(http::Response& response) const {
+  if (auto header = integrity_header(services_.integrity)) {
+    response.headers.push_back(std::move(*header));
+  }
 }
 
 void Answer::take(Choice& choice, Piece piece, std::string& out) {
@@ -230,6 +238,7 @@ void Answer::send_whole() {
   response.headers.push_back({"x-request-id", input_.request_id});
   response.headers.push_back(processing_header(services_.clock.now() - input_.arrived));
   response.headers.push_back(server_timing_header(choices_.front().finish()));
+  add_integrity_header(response);
   response.body = input_.format->whole(all, usage());
   input_.writer->send(std::move(response));
 }
@@ -259,6 +268,7 @@ void Answer::fail(const ApiError& error, std::optional<CancelCause> cause) {
   if (!streaming_) {
     http::Response response = error_response(error, input_.request_id);
     response.headers.push_back({"x-request-id", input_.request_id});
+    add_integrity_header(response);
     input_.writer->send(std::move(response));
     return;
   }

@@ -55,6 +55,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
 
   void begin(Choice& choice, std::string& out);
   void begin_stream();
+  void add_integrity_header(http::Response& response) const;
   void take(Choice& choice, Piece piece, std::string& out);
   void write(std::string out);
   void complete(Choice& choice);

@@ -32,6 +32,7 @@ struct GenerationServices {
   size_t backlog_events_max = 0;
   wire::ConstraintCompiler* constraints = nullptr;  // null: no answer can be constrained
   std::function<std::string()> call_id;             // a new one, for a call whose model gives none
+  const wire::IntegrityPort* integrity = nullptr;   // null: of other processes
 };
 
 // A prompt of the answer and what its choices have in common.

@@ -76,7 +76,8 @@ bool TagTracker::is_wrong(const Reading& reading) const {
     wrong |= page ^ static_cast<uint32_t>(expected.page());
     wrong |= tags_[safe] ^ expected.tag();
     wrong |= labels_[safe] ^ expected.label();
-    wrong |= static_cast<uint64_t>((expected.label() != reading.label) & (expected.label() != 0));
+    wrong |= static_cast<uint64_t>(expected.label() != reading.label) &
+             static_cast<uint64_t>(expected.label() != 0);
   }
   return wrong != 0;
 }

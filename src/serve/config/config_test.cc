@@ -355,6 +355,23 @@ TEST(Explain, TellsEveryOptionAndWhereItsValueComesFrom) {
   EXPECT_EQ(find(all, "decode.weights").why, "bf16 (as stored)");
   EXPECT_EQ(find(all, "prefill.kv").value, "bf16");
   EXPECT_EQ(find(all, "served_model_name").value, "tiny");
+  EXPECT_EQ(find(all, "kv_integrity").value, "off");
+  EXPECT_EQ(find(all, "prefill.kv_integrity").value, "off");
+  EXPECT_EQ(find(all, "prefill.kv_integrity").why, "as kv_integrity says");
+}
+
+TEST(Explain, APoolMayWatchItsPagesInItsOwnMode) {
+  const auto settings = settings_of(
+      "placement = \"split\"\nkv_integrity = \"abort\"\n[decode]\nkv_integrity = \"observe\"\n");
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  const Derived derived = derived_of(settings->options.model);
+  EXPECT_EQ(derived.plan->integrity, kv::integrity::Mode::kObserve);
+  EXPECT_EQ(derived.plan->prefill->integrity, kv::integrity::Mode::kAbort);
+  const auto all = explain(*settings, derived);
+  EXPECT_EQ(find(all, "prefill.kv_integrity").value, "abort");
+  EXPECT_EQ(find(all, "decode.kv_integrity").value, "observe");
+  EXPECT_THAT(settings_of("kv_integrity = \"strict\"\n").error().message,
+              HasSubstr("strict is not one of off, observe, abort"));
 }
 
 TEST(Explain, TellsWhichActivationsAPoolHasAndWhy) {

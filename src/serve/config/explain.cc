@@ -46,6 +46,10 @@ const PoolOptions* own_pool(const ServeOptions& options) {
   }
 }
 
+DerivedValue integrity(const PoolPlan& pool) {
+  return {std::string(to_string(pool.integrity)), "as kv_integrity says"};
+}
+
 // Of an option that was left open; nothing where the plan does not decide it.
 std::optional<DerivedValue> derived_value(const OptionSpec& spec, const ServeOptions& options,
                                           const Derived& derived) {
@@ -76,6 +80,8 @@ std::optional<DerivedValue> derived_value(const OptionSpec& spec, const ServeOpt
   }
   if (spec.name == "prefill.kv_cache_memory" && split) return cache_size(*plan.prefill);
   if (spec.name == "decode.kv_cache_memory" && split) return cache_size(plan);
+  if (spec.name == "prefill.kv_integrity" && split) return integrity(*plan.prefill);
+  if (spec.name == "decode.kv_integrity" && split) return integrity(plan);
   return std::nullopt;
 }
 

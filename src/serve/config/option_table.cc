@@ -235,6 +235,11 @@ OptionSpec cache_format_option(OptionSpec spec, At at) {
   return spec;
 }
 
+Names<kv::integrity::Mode> integrity_modes() {
+  using kv::integrity::Mode;
+  return {{"off", Mode::kOff}, {"observe", Mode::kObserve}, {"abort", Mode::kAbort}};
+}
+
 template <typename Format, typename List>
 Names<Format> names_of(const List& list) {
   Names<Format> names;
@@ -313,6 +318,20 @@ void add_model(std::vector<OptionSpec>& table) {
                                  [](auto& o) -> auto& { return o.model.prefill_chunk_tokens; }));
 }
 
+void add_integrity(std::vector<OptionSpec>& table) {
+  table.push_back(choice_option<kv::integrity::Mode>(
+      {.flags = "--kv-integrity",
+       .meaning = "What happens when a cache page is not the one that a request was given: nothing "
+                  "is compared, it is counted and logged, or the request ends with an error "
+                  "before it reads or says anything wrong"},
+      integrity_modes(), [](auto& o) -> auto& { return o.model.integrity; }));
+  table.push_back(integer_option(
+      {.flags = "--kv-scrub",
+       .meaning = "Cached pages whose bytes are verified again in each idle round, ten a second, "
+                  "where --kv-integrity is on; 0: none"},
+      {0, 4096}, [](auto& o) -> auto& { return o.model.scrub_pages; }));
+}
+
 // What a pool has of its own in the split placement.
 template <typename At>
 void add_pool(std::vector<OptionSpec>& table, const std::string& pool, At at) {
@@ -334,6 +353,11 @@ void add_pool(std::vector<OptionSpec>& table, const std::string& pool, At at) {
                                .meaning = fmt::format("Memory for the cache of the {} pool", pool),
                                .unset = "an eighth of what is free, at most 1 GiB"},
                               [at](auto& o) -> auto& { return at(o).kv_cache_bytes; }));
+  table.push_back(choice_option<kv::integrity::Mode>(
+      {.flags = prefix + "kv-integrity",
+       .meaning = fmt::format("Page integrity of the {} pool", pool),
+       .unset = "as --kv-integrity says"},
+      integrity_modes(), [at](auto& o) -> auto& { return at(o).integrity; }));
 }
 
 void add_placement(std::vector<OptionSpec>& table) {
@@ -486,6 +510,12 @@ void add_operation(std::vector<OptionSpec>& table) {
                       .group = kServer,
                       .meaning = "Seconds that running requests may take to finish after SIGTERM"},
                      {0, 3600}, [](auto& o) -> auto& { return o.drain_timeout; }));
+  table.push_back(
+      switch_option({.flags = "--inject-faults",
+                     .group = kServer,
+                     .meaning = "For tests alone: let administrators damage cache pages on demand "
+                                "(docs/api.md, Page integrity); only on loopback"},
+                    true, [](auto& o) -> auto& { return o.model.inject_faults; }));
   table.push_back(choice_option<base::LogLevel>(
       {.flags = "--log-level", .group = kServer, .meaning = "Least severe level to log"},
       {{"debug", base::LogLevel::kDebug},
@@ -505,6 +535,7 @@ std::vector<OptionSpec> make_table() {
   std::vector<OptionSpec> table;
   table.reserve(48);
   add_model(table);
+  add_integrity(table);
   add_placement(table);
   add_roles(table);
   add_server(table);

@@ -100,6 +100,9 @@ base::Status check_roles(const ServeOptions& options) {
   BH_TRY(check_members(options.roles));
   BH_TRY(check_listen(options.roles));
   if (options.roles.role == Role::kAll) return {};
+  if (options.model.inject_faults) {
+    return base::invalid_argument("--inject-faults", "--inject-faults is for --role all alone");
+  }
   if (options.model.placement != Placement::kShared) {
     return base::invalid_argument(
         "--placement", fmt::format("--role {} is a placement of its own; leave out --placement",
@@ -169,6 +172,7 @@ ModelOptions pool_options(const ServeOptions& options) {
   if (pool.activations) out.activations = *pool.activations;
   if (pool.cache_format) out.cache_format = *pool.cache_format;
   if (pool.kv_cache_bytes != 0) out.kv_cache_bytes = pool.kv_cache_bytes;
+  if (pool.integrity) out.integrity = *pool.integrity;
   out.placement = Placement::kShared;
   out.prefill = out.decode = {};
   return out;

@@ -1,11 +1,14 @@
 #include "serve/roles/worker/worker_process.h"
 
 #include <fmt/format.h>
+#include <openssl/sha.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "device/thread_pool.h"
@@ -107,8 +110,20 @@ struct Machine {
   kernels::KernelSet kernels;
 };
 
+// One for all pools of a deployment: from the secret that its processes share.
+kv::integrity::Mark stamp_key(const Identity& identity) {
+  const std::string text = "stamps of cache pages\n" + identity.key;
+  std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(), digest.data());
+  kv::integrity::Mark mark;
+  std::memcpy(&mark.high, digest.data(), sizeof mark.high);
+  std::memcpy(&mark.low, digest.data() + sizeof mark.high, sizeof mark.low);
+  return mark;
+}
+
 base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoint,
-                  const Machine& machine, const model::ProgressFn& progress, Parts& parts) {
+                  const Identity& identity, const Machine& machine, base::Logger& logger,
+                  const model::ProgressFn& progress, Parts& parts) {
   const Plan& plan = machine.plan;
   device::ThreadPoolOptions threads;
   threads.threads = plan.threads;
@@ -119,6 +134,8 @@ base::Status load(const ServeOptions& options, const model::Checkpoint& checkpoi
   kv::PagePoolOptions pages;
   pages.pages = plan.pages;
   pages.boot_nonce = static_cast<uint16_t>(wire::draw_word());
+  pages.integrity = {plan.integrity, options.roles.role == Role::kPrefill ? "prefill" : "decode",
+                     &logger, stamp_key(identity)};
   BH_ASSIGN(parts.pages, kv::PagePool::create(plan.layout, pages));
   BH_ASSIGN(parts.executor, engine::Executor::create(*parts.decoder, parts.pages->view()));
   parts.sampler = std::make_unique<sampling::Sampler>(parts.decoder->facts().vocabulary_size);
@@ -143,7 +160,8 @@ base::Status wire_prefill(const ServeOptions& options, const Identity& identity,
   parts.prefill = std::make_unique<prefill::PrefillPool>(
       prefill::PrefillOptions{.chunk_tokens = plan.prefill_chunk_tokens,
                               .sequences_max = plan.running_max,
-                              .shares_pages = false},
+                              .shares_pages = false,
+                              .scrub = {.pages_at_rest = plan.scrub_pages}},
       prefill::PrefillDeps{*parts.pages, *parts.index, *parts.executor, *parts.sampler,
                            *parts.sending});
   parts.worker = std::make_unique<PrefillWorker>(
@@ -223,7 +241,7 @@ base::Status run_worker(const ServeOptions& options, std::ostream& out, std::ost
   BH_TRY(open_sockets(options, parts));
   Progress bar(out, isatty(STDOUT_FILENO) != 0, "  loading", clock);
   BH_TRY(load(
-      options, checkpoint, machine,
+      options, checkpoint, identity, machine, logger,
       [&bar](const model::LoadProgress& at) { bar.update(at.bytes_done, at.bytes_total); }, parts));
   bar.finish();
   if (options.roles.role == Role::kPrefill) {
