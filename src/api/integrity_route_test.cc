@@ -174,7 +174,8 @@ TEST(InjectedFaults, NeedAServerThatWasStartedForThem) {
       world.api.post("/v1/integrity/faults", R"({"fault":"tag_flip","pool":"decode"})");
   EXPECT_EQ(done->sent->status, 200);
   EXPECT_EQ(world.port.ordered, std::vector<std::string>{"decode"});
-  const auto& told = done->body().at("faults").at("done").as_array().at(0).as_object();
+  const auto body_told = done->body();
+  const auto& told = body_told.at("faults").at("done").as_array().at(0).as_object();
   EXPECT_EQ(told.at("request").as_int64(), 3);
   for (const char* body : {"{}", R"({"fault":1})", R"({"fault":"quake"})", "[]"}) {
     EXPECT_EQ(world.api.post("/v1/integrity/faults", body)->sent->status, 400) << body;
