@@ -8,6 +8,13 @@ namespace bulkhead::serve::roles {
 
 using transfer::remote::Fault;
 
+void HandoffTotals::add(const transfer::remote::Session& session) {
+  const transfer::remote::SessionCounters& counters = session.counters();
+  damaged_frames += counters.malformed;
+  repeated_frames += counters.replayed + counters.misdirected;
+  sessions_lost += session.is_closed() ? 1 : 0;
+}
+
 base::Error to_error(const transfer::remote::FaultReport& report) {
   const std::string_view code = contract_code(report.fault);
   std::string message = "the prompt's cache did not get from prefill to decode; try again";

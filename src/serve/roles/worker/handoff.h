@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "transfer/link.h"
 #include "transfer/remote/fault.h"
+#include "transfer/remote/session.h"
 #include "wire/worker_messages.h"
 
 namespace bulkhead::serve::roles {
@@ -26,6 +27,19 @@ enum class Opening : uint8_t {
 struct HandoffEnd {
   wire::Slot slot = 0;
   std::optional<base::Error> error;  // nothing: decode has it
+};
+
+// What all sessions of a link, those that are gone too, found wrong with what they heard.
+struct HandoffTotals {
+  uint64_t damaged_frames = 0;
+  uint64_t repeated_frames = 0;  // seen before, or of another session
+  uint64_t refused_writes = 0;   // without a grant, of another life, outside, twice
+  uint64_t refused_records = 0;
+  uint64_t pages_asked_again = 0;  // times
+  uint64_t leases_expired = 0;
+  uint64_t sessions_lost = 0;
+
+  void add(const transfer::remote::Session& session);
 };
 
 // What the client of a handoff that failed is told.

@@ -17,9 +17,14 @@ namespace {
 // Connections of prefill workers at a time; more are turned away.
 constexpr size_t kReceiversMax = 64;
 
-uint64_t refused_by(const Receiver& receiver) {
+void add(HandoffTotals& totals, const Receiver& receiver) {
   const transfer::remote::ReceiverCounters& counters = receiver.counters();
-  return counters.late + counters.stale_tag + counters.out_of_range + counters.duplicate;
+  totals.refused_writes +=
+      counters.late + counters.stale_tag + counters.out_of_range + counters.duplicate;
+  totals.refused_records += counters.commits_refused;
+  totals.pages_asked_again += counters.resends_asked;
+  totals.leases_expired += counters.leases_expired;
+  totals.add(receiver.session());
 }
 
 }  // namespace
@@ -98,16 +103,10 @@ void ReceivingLink::poll() {
       return entry.second.receiver == receiver.get();
     });
     if (in_use || !receiver->session().is_finished()) return false;
-    writes_refused_ += refused_by(*receiver);
+    add(gone_, *receiver);
     if (!closed_) note_closed(deps_.logger, "prefill", receiver->session().why_closed());
     return true;
   });
-}
-
-uint64_t ReceivingLink::writes_refused() const {
-  uint64_t sum = writes_refused_;
-  for (const auto& receiver : receivers_) sum += refused_by(*receiver);
-  return sum;
 }
 
 void ReceivingLink::close() {
@@ -133,6 +132,12 @@ std::optional<HandoffEnd> ReceivingLink::next_end() {
   std::optional<HandoffEnd> out(std::move(ends_.front()));
   ends_.pop_front();
   return out;
+}
+
+HandoffTotals ReceivingLink::totals() const {
+  HandoffTotals totals = gone_;
+  for (const auto& receiver : receivers_) add(totals, *receiver);
+  return totals;
 }
 
 void ReceivingLink::add_holders(std::vector<kv::PageRef>& holders) const {

@@ -33,7 +33,7 @@ class ReceivingLink final : public DecodeHandoff {
   void abandon(wire::Slot slot) override;
   std::optional<HandoffEnd> next_end() override;
   void poll() override;
-  uint64_t writes_refused() const override;
+  uint64_t writes_refused() const override { return totals().refused_writes; }
   void close() override;
   bool is_closed() const override { return closed_ && receivers_.empty(); }
 
@@ -46,6 +46,7 @@ class ReceivingLink final : public DecodeHandoff {
   int32_t quarantined_pages() const;
   // Appends every lease held here, to be held against the pool's own books.
   void add_holders(std::vector<kv::PageRef>& holders) const;
+  HandoffTotals totals() const;
 
  private:
   struct Expected {
@@ -62,7 +63,7 @@ class ReceivingLink final : public DecodeHandoff {
   std::unordered_map<wire::Slot, Expected> expected_;
   std::map<transfer::remote::TransferId, wire::Slot> slots_;
   std::deque<HandoffEnd> ends_;
-  uint64_t writes_refused_ = 0;  // by receivers that are gone
+  HandoffTotals gone_;  // of receivers that are no more
   bool closed_ = false;
 };
 

@@ -89,8 +89,15 @@ void SendingLink::poll() {
       continue;
     }
     if (!closed_) note_closed(deps_.logger, "decode", sender.session().why_closed());
+    gone_.add(sender.session());
     entry = senders_.erase(entry);
   }
+}
+
+HandoffTotals SendingLink::totals() const {
+  HandoffTotals totals = gone_;
+  for (const auto& [address, sender] : senders_) totals.add(sender->session());
+  return totals;
 }
 
 void SendingLink::add_holders(std::vector<kv::PageRef>& holders) const {

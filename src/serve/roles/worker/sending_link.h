@@ -46,6 +46,7 @@ class SendingLink final : public PrefillHandoff {
   size_t in_transit() const override { return open_.size(); }
   // Appends every lease held here, to be held against the pool's own books.
   void add_holders(std::vector<kv::PageRef>& holders) const;
+  HandoffTotals totals() const;
 
  private:
   struct Open {
@@ -61,6 +62,7 @@ class SendingLink final : public PrefillHandoff {
   std::unordered_map<wire::Slot, Open> open_;
   std::map<transfer::remote::TransferId, wire::Slot> slots_;
   std::deque<HandoffEnd> ends_;
+  HandoffTotals gone_;  // of senders that are no more
   bool closed_ = false;
 };
 
