@@ -14,13 +14,14 @@ SETUP ?= yes
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 SOAK_MINUTES ?= 20
+SIM_MINUTES ?= 20
 
 STAGE := tools/ci/stage.sh
 export BULKHEAD_JOBS := $(JOBS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-serve model build serve test test-dev test-asan test-tsan test-fuzz lint \
-	format bench bench-peer bench-scaling soak clean
+	format bench bench-peer bench-scaling soak sim clean
 
 help:
 	@echo 'Bulkhead: a server for large open-weight language models.'
@@ -38,6 +39,7 @@ help:
 	@echo '  make bench-peer   side by side with llama.cpp; writes docs/benchmarks/ (an hour)'
 	@echo '  make bench-scaling  how cost grows with requests and context; writes docs/benchmarks/'
 	@echo '  make soak         $(SOAK_MINUTES) minutes of clients that leave: memory flat, nothing left over'
+	@echo '  make sim          $(SIM_MINUTES) minutes of the simulator on random seeds, then its fault matrix'
 	@echo '  make clean        remove build/ (keeps models/ and .venv/)'
 	@echo
 	@echo 'SETUP=no skips the set-up; JOBS=n sets how many compilers run at once (now $(JOBS)).'
@@ -100,6 +102,13 @@ test-fuzz: setup
 soak: setup build
 	@BULKHEAD_BIN=build/release/bin/bulkhead .venv/bin/python tests/soak/run.py \
 		--minutes $(SOAK_MINUTES)
+
+# As long as it may take; a failure names its seed. `make test` runs fixed ones.
+sim: setup
+	@cmake --preset dev >/dev/null && cmake --build --preset dev -j$(JOBS) --target bulkhead_sim
+	@build/dev/bin/bulkhead_sim --seed $$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') \
+		--seconds $$((60 * $(SIM_MINUTES)))
+	@build/dev/bin/bulkhead_sim --campaign 715
 
 # clang-19 sees every source in the asan-ubsan tree, which `make test` has built already.
 lint: setup

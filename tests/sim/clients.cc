@@ -15,11 +15,6 @@ constexpr Nanoseconds kRetry = milliseconds(20);
 // One request in so many asks for more than there can be.
 constexpr uint64_t kOversized = 64;
 
-bool damages_pages(FaultKind kind) {
-  return kind == FaultKind::kSwapPayload || kind == FaultKind::kSwapLayers ||
-         kind == FaultKind::kFlipPayload;
-}
-
 }  // namespace
 
 struct Clients::Asked {
@@ -148,7 +143,8 @@ void Clients::plan_cut(const std::shared_ptr<Asked>& asked) {
   });
 }
 
-bool Clients::probe() {
+bool Clients::probe(bool may_be_hit) {
+  may_be_hit_ = may_be_hit;
   if (generator_ == nullptr) return false;
   wire::GenerateRequest request = draw_request();
   request.prompt.resize(std::min<size_t>(request.prompt.size(), kPageTokens + 1));
@@ -236,14 +232,18 @@ void Clients::heard_prompt(Asked& asked, const wire::PromptEvent& event) {
     right = right && asked.scores < expected.size() && same(token, expected[asked.scores]);
     ++asked.scores;
   }
-  if (!right) judge_.fail(fmt::format("request {}: scores that are not its own", event.id));
+  if (!right && !tolerant_)
+    judge_.fail(fmt::format("request {}: scores that are not its own", event.id));
 }
 
 void Clients::heard_token(Asked& asked, const wire::TokenEvent& event) {
   judge_.note(5, event.id ^ (static_cast<uint64_t>(static_cast<uint32_t>(event.token)) << 32));
   ++judge_.stats().answer_tokens;
   const auto& expected = asked.expected.tokens;
-  if (event.token == kWrongRead) {
+  if (tolerant_) {
+    const bool right = asked.tokens < expected.size() && same(event, expected[asked.tokens]);
+    judge_.stats().wrong_tokens += right ? 0 : 1;
+  } else if (event.token == kWrongRead) {
     judge_.fail(fmt::format("request {}: a token made of what it must not read", event.id));
   } else if (asked.finished) {
     judge_.fail(fmt::format("request {}: a token after its end", event.id));
@@ -270,6 +270,7 @@ std::string Clients::judge_error(const base::Error& error) const {
 std::string Clients::judge_finish(const Asked& asked, const wire::FinishEvent& event) const {
   const SerialAnswer& expected = asked.expected;
   if (event.completion_tokens != static_cast<int32_t>(asked.tokens)) return "tokens were lost";
+  if (tolerant_) return {};
   switch (event.reason) {
     case wire::FinishReason::kStop:
     case wire::FinishReason::kLength:
@@ -286,7 +287,7 @@ std::string Clients::judge_finish(const Asked& asked, const wire::FinishEvent& e
                  : "a deadline that it did not have";
     case wire::FinishReason::kError:
       if (!event.error) return "an error that says nothing";
-      if (asked.probe) return "the next request failed: " + event.error->message;
+      if (asked.probe && !may_be_hit_) return "the next request failed: " + event.error->message;
       return judge_error(*event.error);
   }
   return "no reason at all";

@@ -32,8 +32,11 @@ class Clients {
   void start();
   // Nothing new is asked from here on.
   void stop() { stopped_ = true; }
-  // One more request that nothing may cut, after stop().
-  bool probe();
+  // One more request that nothing may cut, after stop(). `may_be_hit`: a fault that was ordered
+  // still waits for somebody to strike.
+  bool probe(bool may_be_hit);
+  // A wrong token is counted and no failure: for faults that nothing promises to notice in time.
+  void tolerate_wrong_tokens() { tolerant_ = true; }
   size_t outstanding() const { return asked_.size(); }
   std::string describe_outstanding() const;
 
@@ -70,6 +73,8 @@ class Clients {
   wire::Generator* generator_ = nullptr;
   std::map<wire::RequestId, std::shared_ptr<Asked>> asked_;
   bool stopped_ = false;
+  bool may_be_hit_ = false;
+  bool tolerant_ = false;
 };
 
 }  // namespace bulkhead::sim

@@ -89,6 +89,11 @@ class GatewayProcess final : public Process {
     return {};
   }
   wire::Generator* generator() override { return router_ ? &*router_ : nullptr; }
+  void count(RunStats& stats) const override {
+    for (const auto& member : fleet_.members()) {
+      stats.noticed[static_cast<size_t>(Mechanism::kMembership)] += member.losses;
+    }
+  }
 
  private:
   void open() {

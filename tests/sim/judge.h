@@ -3,6 +3,7 @@
 // Threads: one. Invariant: the first failure stands.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,29 @@
 #include "base/rng.h"
 
 namespace bulkhead::sim {
+
+// What noticed that something was wrong.
+enum class Mechanism : uint8_t {
+  kTag,         // before or after a step: the page has another life, or is another one
+  kLabel,       // it is another tenant's
+  kOutOfRange,  // it is none
+  kWithdrawn,   // it was withdrawn for somebody else's sake
+  kStamp,       // it holds another place or another text
+  kScrub,       // its bytes are not those that were sealed
+  kNonFinite,   // logits that are no numbers
+  kBooks,       // leases and free list contradict each other
+  kChecksum,    // of a frame between prefill and decode
+  kSequence,    // number or session of such a frame
+  kFence,       // a write without a right to it
+  kCover,       // bytes missing at the record
+  kRecord,      // digest, tag or layout in the record
+  kLease,       // nothing was heard of a transfer
+  kSession,     // a handoff's connection ended
+  kMembership,  // the gateway lost a worker, or a worker its gateway
+};
+constexpr size_t kMechanisms = static_cast<size_t>(Mechanism::kMembership) + 1;
+std::string_view to_string(Mechanism mechanism);
+using Noticed = std::array<uint64_t, kMechanisms>;
 
 struct RunStats {
   uint64_t steps = 0;  // of processes
@@ -28,6 +52,12 @@ struct RunStats {
   uint64_t preemptions = 0;
   uint64_t cached_tokens = 0;
   uint64_t evicted_pages = 0;
+  uint64_t wrong_rows = 0;    // that a decoder ran and read what is not theirs
+  uint64_t wrong_tokens = 0;  // that got out; counted only where that is tolerated
+  uint64_t struck = 0;        // faults that were carried out
+  uint64_t checks = 0;        // of a step's pages, before and after it
+  uint64_t entries = 0;       // compared in them
+  Noticed noticed{};
   double virtual_seconds = 0;
 
   void add(const RunStats& other);

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "engine/sequence.h"
+#include "kv/integrity/injector.h"
 #include "kv/page_pool.h"
 #include "sim/event_queue.h"
+#include "sim/judge.h"
 #include "sim/net.h"
+#include "sim/oracle_decoder.h"
 #include "sim/swarm.h"
 #include "wire/generate.h"
 
@@ -32,9 +35,13 @@ class Process {
   // Who takes requests here; null: not this process, or not yet.
   virtual wire::Generator* generator() { return nullptr; }
 
-  virtual uint64_t tokens() const { return 0; }
-  virtual uint64_t pages_taken() const { return 0; }
-  virtual uint64_t evicted_pages() const { return 0; }
+  // Has a page, or what is known of it, damaged in the next step that offers a victim.
+  virtual bool can_be_damaged() const { return false; }
+  virtual void damage(FaultKind /*kind*/, uint64_t /*bits*/) {}
+  virtual bool damage_waits() const { return false; }
+
+  // Adds what it did and noticed since it was started.
+  virtual void count(RunStats& stats) const = 0;
 };
 
 // What a process is made of besides the configuration.
@@ -69,7 +76,24 @@ class LabelBook {
   std::vector<Life> lives_;  // by page
 };
 
-// Pages that were handed out since the pool was made.
-uint64_t pages_taken(const kv::PagePool& pool);
+// The seam of one pool.
+class Damage {
+ public:
+  explicit Damage(uint64_t seed) : injector_(seed) {}
+  kv::integrity::Injector& injector() { return injector_; }
+  void order(FaultKind kind);
+  bool waits() const { return injector_.waiting() > 0; }
+  // Something in the pool's books was damaged since its start: until it is noticed they are wrong.
+  bool struck() const { return done() > 0; }
+  uint64_t done() const { return ordered_ - injector_.waiting(); }
+
+ private:
+  kv::integrity::Injector injector_;
+  uint64_t ordered_ = 0;
+};
+
+// Adds what a pool's books and its tracker say, and what its model did.
+void count_pool(const kv::PagePool& pool, RunStats& stats);
+void count_decoder(const OracleDecoder& decoder, RunStats& stats);
 
 }  // namespace bulkhead::sim

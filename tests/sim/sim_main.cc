@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/campaign.h"
 #include "sim/explore.h"
 
 namespace bulkhead::sim {
@@ -15,14 +16,17 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: bulkhead_sim [--seed S] [--steps N] [--seeds K] [--seconds T] [--verbose]\n"
+    "       bulkhead_sim --campaign F [--seed S]\n"
     "  Runs K seeds from S on, or as many as T seconds allow, each for N steps of its processes.\n"
-    "  A failure prints its seed, its configuration and the faults that it needs.\n";
+    "  A failure prints its seed, its configuration and the faults that it needs.\n"
+    "  A campaign runs F faults of each class, one a run, and prints what noticed them.\n";
 
 struct Arguments {
   uint64_t seed = 1;
   uint64_t steps = 2000;
   uint64_t seeds = 1;
   std::optional<double> seconds;
+  uint64_t campaign = 0;
   bool verbose = false;
 };
 
@@ -47,6 +51,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       out.seed = *value;
     } else if (name == "--steps") {
       out.steps = *value;
+    } else if (name == "--campaign") {
+      out.campaign = *value;
     } else if (name == "--seeds") {
       out.seeds = *value;
     } else if (name == "--seconds") {
@@ -62,11 +68,19 @@ void print_totals(uint64_t runs, uint64_t faults, const RunStats& s, double seco
   std::cout << fmt::format(
       "{} seeds, {} faults, {} steps, {} requests ({} answered, {} cut, {} failed, {} of them "
       "kv_integrity, {} lost with their gateway), {} token rows, {} tokens told, {} pages taken, "
-      "{} evicted, {} preemptions, {} cached tokens, {} audits, {:.0f} s of virtual time in {:.1f} "
+      "{} evicted, {} preemptions, {} cached tokens, {} audits, {} page checks, {:.0f} s of "
+      "virtual time in {:.1f} "
       "s, {:.0f} token rows/s\n",
       runs, faults, s.steps, s.requests, s.answered, s.cut, s.failed, s.integrity, s.lost, s.tokens,
-      s.answer_tokens, s.pages, s.evicted_pages, s.preemptions, s.cached_tokens, s.audits,
+      s.answer_tokens, s.pages, s.evicted_pages, s.preemptions, s.cached_tokens, s.audits, s.checks,
       s.virtual_seconds, seconds, static_cast<double>(s.tokens) / std::max(seconds, 1e-9));
+}
+
+int run_matrix(const Arguments& arguments) {
+  const Matrix matrix =
+      run_campaign({.seed = arguments.seed, .faults = arguments.campaign}, std::cerr);
+  std::cout << to_markdown(matrix);
+  return matrix.passed() ? 0 : 1;
 }
 
 int run(const Arguments& arguments) {
@@ -108,5 +122,6 @@ int main(int argc, char** argv) {
     std::cerr << bulkhead::sim::kUsage;
     return 2;
   }
-  return bulkhead::sim::run(*arguments);
+  return arguments->campaign > 0 ? bulkhead::sim::run_matrix(*arguments)
+                                 : bulkhead::sim::run(*arguments);
 }

@@ -43,6 +43,16 @@ void draw_requests(base::Rng& rng, SwarmConfig& config) {
 // How often a frame, or a step of a process, meets the fault where it is on at all.
 double rate_of(FaultKind kind) {
   switch (kind) {
+    case FaultKind::kStaleMapping:
+    case FaultKind::kOverwrittenEntry:
+    case FaultKind::kOutOfRangeId:
+    case FaultKind::kWrongOrder:
+    case FaultKind::kPermutedTable:
+    case FaultKind::kDoubleAllocation:
+    case FaultKind::kMissedReference:
+    case FaultKind::kTagFlip:
+    case FaultKind::kWrongLabel:
+    case FaultKind::kPageFlip:
     case FaultKind::kPartition:
     case FaultKind::kBreak:
     case FaultKind::kStall:
@@ -68,7 +78,12 @@ void draw_faults(base::Rng& rng, SwarmConfig& config) {
     const bool on = coin(rng) && !none;
     const double rate = rate_of(kind) * (0.2 + 1.8 * rng.unit());
     // One process has no network, and only one way to crash.
-    const bool has_it = config.placement == Placement::kRemote || kind == FaultKind::kCrashGateway;
+    bool has_it = config.placement == Placement::kRemote || kind == FaultKind::kCrashGateway;
+    // What nobody watches over is not damaged; a flipped bit is seen by the scrubber, in time or
+    // not.
+    if (is_of_memory(kind)) {
+      has_it = config.integrity == kv::integrity::Mode::kAbort && is_promised(kind);
+    }
     config.rates[i] = on && has_it ? rate : 0.0;
   }
 }
@@ -89,6 +104,8 @@ SwarmConfig draw_config(uint64_t seed) {
   config.pages = 4 + static_cast<int32_t>(60.0 * rng.unit() * rng.unit());
   config.prefill_pages = 4 + static_cast<int32_t>(60.0 * rng.unit() * rng.unit());
   config.layers = between(rng, 1, 2);
+  config.integrity = static_cast<kv::integrity::Mode>(rng.below(3));
+  if (coin(rng)) config.integrity = kv::integrity::Mode::kAbort;
   config.prefix_cache = coin(rng);
   config.key_bits = coin(rng) ? 256 : between(rng, 1, 8);
   config.chunk_tokens = between(rng, 1, 48);
@@ -117,14 +134,16 @@ std::string describe(const SwarmConfig& config) {
   }
   if (config.placement == Placement::kSplit) text += fmt::format(", link {}", config.link_pages);
   text += fmt::format(
-      ", layers {}, cache {} ({} bits), chunk {}, running {}, concurrency {}, tenants {}, "
+      ", integrity {}, layers {}, cache {} ({} bits), chunk {}, running {}, concurrency {}, "
+      "tenants {}, "
       "families {}, prompt pages {}, answer {}, cancelled {:.2f}, deadlines {:.2f}, retried "
       "{:.2f}, "
       "followed {:.2f}, scored {:.2f}, sampled {:.2f}, opted out {:.2f}, flushes {:.3f}; faults:",
-      config.layers, config.prefix_cache ? "on" : "off", config.key_bits, config.chunk_tokens,
-      config.running_max, config.concurrency, config.tenants, config.families, config.prompt_pages,
-      config.answer_max, config.cancelled, config.deadlines, config.retried, config.followed,
-      config.scored, config.sampled, config.opted_out, config.flushes);
+      to_string(config.integrity), config.layers, config.prefix_cache ? "on" : "off",
+      config.key_bits, config.chunk_tokens, config.running_max, config.concurrency, config.tenants,
+      config.families, config.prompt_pages, config.answer_max, config.cancelled, config.deadlines,
+      config.retried, config.followed, config.scored, config.sampled, config.opted_out,
+      config.flushes);
   bool any = false;
   for (size_t i = 0; i < kFaultKinds; ++i) {
     if (config.rates[i] <= 0) continue;

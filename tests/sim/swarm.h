@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kv/integrity/mode.h"
 #include "sim/faults.h"
 
 namespace bulkhead::sim {
@@ -24,6 +25,7 @@ struct SwarmConfig {
   int32_t pages = 8;          // of the pool of both, or of each decode worker
   int32_t prefill_pages = 8;  // of a pool of prefill's own
   int32_t layers = 1;
+  kv::integrity::Mode integrity = kv::integrity::Mode::kOff;
   bool prefix_cache = true;
   int key_bits = 256;  // of the prefix index: few make collisions common
   int32_t chunk_tokens = 32;

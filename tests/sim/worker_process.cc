@@ -32,10 +32,28 @@ T take(base::Result<T> result) {
 }
 
 std::unique_ptr<kv::PagePool> make_pages(const SwarmConfig& config, int32_t pages,
-                                         const Birth& birth) {
-  return take(kv::PagePool::create(
-      sim_layout(config.layers),
-      {.pages = pages, .boot_nonce = static_cast<uint16_t>(birth.nonce), .poison_free = true}));
+                                         const Birth& birth, Damage& damage) {
+  auto pool = take(kv::PagePool::create(sim_layout(config.layers),
+                                        {.pages = pages,
+                                         .boot_nonce = static_cast<uint16_t>(birth.nonce),
+                                         .poison_free = true,
+                                         .integrity = {.mode = config.integrity},
+                                         .faults = &damage.injector()}));
+  damage.injector().attach(*pool);
+  return pool;
+}
+
+void count_handoff(const serve::roles::HandoffTotals& totals, RunStats& stats) {
+  const auto add = [&stats](Mechanism mechanism, uint64_t count) {
+    stats.noticed[static_cast<size_t>(mechanism)] += count;
+  };
+  add(Mechanism::kChecksum, totals.damaged_frames);
+  add(Mechanism::kSequence, totals.repeated_frames);
+  add(Mechanism::kFence, totals.refused_writes);
+  add(Mechanism::kCover, totals.pages_asked_again);
+  add(Mechanism::kRecord, totals.refused_records);
+  add(Mechanism::kLease, totals.leases_expired);
+  add(Mechanism::kSession, totals.sessions_lost);
 }
 
 WorkerOptions worker_options(const SwarmConfig& config, const Birth& birth,
@@ -124,7 +142,8 @@ class PrefillProcess final : public Process {
       : control_(net.join(birth.id, control_address("prefill", birth.number))),
         transport_(net.join(birth.id, "")),
         decoder_(config.layers, kLimits),
-        pages_(make_pages(config, config.prefill_pages, birth)),
+        damage_(birth.nonce),
+        pages_(make_pages(config, config.prefill_pages, birth, damage_)),
         index_(*pages_, {.enabled = config.prefix_cache,
                          .identity = "sim",
                          .secret = {1},
@@ -141,6 +160,7 @@ class PrefillProcess final : public Process {
 
   void step() override { worker_.step(); }
   std::string audit() override {
+    if (damage_.struck()) return {};
     std::vector<kv::PageRef> holders = index_.holders();
     add_leases(holders, pool_.sequences());
     link_.add_holders(holders);
@@ -152,14 +172,22 @@ class PrefillProcess final : public Process {
     index_.clear();
     return kv::describe(kv::validate_idle(pages_->snapshot()));
   }
-  uint64_t tokens() const override { return decoder_.tokens(); }
-  uint64_t pages_taken() const override { return sim::pages_taken(*pages_); }
-  uint64_t evicted_pages() const override { return index_.evicted_pages(); }
+  bool can_be_damaged() const override { return true; }
+  void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
+  bool damage_waits() const override { return damage_.waits(); }
+  void count(RunStats& stats) const override {
+    count_decoder(decoder_, stats);
+    stats.struck += damage_.done();
+    count_pool(*pages_, stats);
+    count_handoff(link_.totals(), stats);
+    stats.evicted_pages += index_.evicted_pages();
+  }
 
  private:
   std::unique_ptr<transfer::remote::Transport> control_;
   std::unique_ptr<transfer::remote::Transport> transport_;
   OracleDecoder decoder_;
+  Damage damage_;
   std::unique_ptr<kv::PagePool> pages_;
   kv::PrefixIndex index_;
   std::unique_ptr<engine::Executor> executor_;
@@ -177,7 +205,8 @@ class DecodeProcess final : public Process {
       : control_(net.join(birth.id, control_address("decode", birth.number))),
         transport_(net.join(birth.id, fmt::format("decode-{}/pages", birth.number))),
         decoder_(config.layers, kLimits),
-        pages_(make_pages(config, config.pages, birth)),
+        damage_(birth.nonce),
+        pages_(make_pages(config, config.pages, birth, damage_)),
         executor_(take(engine::Executor::create(decoder_, pages_->view()))),
         sampler_(kVocabulary),
         link_(receiver_options(config, birth, *pages_), {*pages_, *transport_, clock}),
@@ -188,6 +217,7 @@ class DecodeProcess final : public Process {
 
   void step() override { worker_.step(); }
   std::string audit() override {
+    if (damage_.struck()) return {};
     std::vector<kv::PageRef> holders;
     add_leases(holders, pool_.sequences());
     link_.add_holders(holders);
@@ -198,13 +228,21 @@ class DecodeProcess final : public Process {
     return worker_.attempts() == 0 && link_.in_transit() == 0 && link_.quarantined_pages() == 0;
   }
   std::string audit_quiet() override { return kv::describe(kv::validate_idle(pages_->snapshot())); }
-  uint64_t tokens() const override { return decoder_.tokens(); }
-  uint64_t pages_taken() const override { return sim::pages_taken(*pages_); }
+  bool can_be_damaged() const override { return true; }
+  void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
+  bool damage_waits() const override { return damage_.waits(); }
+  void count(RunStats& stats) const override {
+    count_decoder(decoder_, stats);
+    stats.struck += damage_.done();
+    count_pool(*pages_, stats);
+    count_handoff(link_.totals(), stats);
+  }
 
  private:
   std::unique_ptr<transfer::remote::Transport> control_;
   std::unique_ptr<transfer::remote::Transport> transport_;
   OracleDecoder decoder_;
+  Damage damage_;
   std::unique_ptr<kv::PagePool> pages_;
   std::unique_ptr<engine::Executor> executor_;
   sampling::Sampler sampler_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -59,6 +60,7 @@ class World {
       for (uint32_t i = 0; i < config.decode_workers; ++i) add(Role::kDecode, i);
     }
     for (size_t i = 0; i < places_.size(); ++i) schedule(i);
+    if (options.tolerate_wrong_tokens) clients_.tolerate_wrong_tokens();
     clients_.start();
   }
   ~World() { clients_.connect(nullptr); }
@@ -71,11 +73,25 @@ class World {
       if (place.process) count(*place.process);
     }
     judge_.stats().virtual_seconds = base::to_seconds(events_.now());
+    for (const Fault& fault : faults_.struck()) {
+      judge_.stats().struck += is_of_memory(fault.id.kind) ? 0 : 1;
+    }
+    if (!judge_.failure()) check_alarms();
     out.failure = judge_.failure();
     out.digest = judge_.digest() ^ net_.digest();
     out.faults = faults_.struck();
     out.stats = judge_.stats();
     return out;
+  }
+
+  // Nothing is noticed where nothing was damaged.
+  void check_alarms() {
+    const auto damaged = [](const Fault& fault) { return damages_pages(fault.id.kind); };
+    if (std::any_of(faults_.struck().begin(), faults_.struck().end(), damaged)) return;
+    for (size_t i = 0; i <= static_cast<size_t>(Mechanism::kBooks); ++i) {
+      if (judge_.stats().noticed[i] == 0) continue;
+      judge_.fail(fmt::format("a false alarm: {}", to_string(static_cast<Mechanism>(i))));
+    }
   }
 
  private:
@@ -118,11 +134,7 @@ class World {
     }
   }
 
-  void count(const Process& process) {
-    judge_.stats().tokens += process.tokens();
-    judge_.stats().pages += process.pages_taken();
-    judge_.stats().evicted_pages += process.evicted_pages();
-  }
+  void count(const Process& process) { process.count(judge_.stats()); }
 
   void kill(Place& place) {
     judge_.note(8, place.id);
@@ -163,6 +175,11 @@ class World {
       net_.limit_posts(place.id, static_cast<int64_t>(faults_.bits(0) % 4));
       if (faults_.bits(1) % 3 == 0) net_.silence(place.id);
       place.down_until = now + Nanoseconds{static_cast<int64_t>(faults_.bits(2) % 2'000'000'000)};
+    }
+    for (size_t kind = 0; kind < kFaultKinds; ++kind) {
+      const auto memory = static_cast<FaultKind>(kind);
+      if (!is_of_memory(memory) || !place.process->can_be_damaged()) continue;
+      if (faults_.strikes(memory, who)) place.process->damage(memory, faults_.bits(0));
     }
     place.process->step();
     if (place.process->generator() != nullptr && generator_ != place.process->generator()) {
@@ -220,7 +237,10 @@ class World {
     run_until([&] { return events_.now() >= later; }, "the time");
     run_until(at_rest, "rest after the last frames");
     if (judge_.failure()) return;
-    if (!clients_.probe()) judge_.fail("the next request was not taken");
+    const bool waiting = std::any_of(places_.begin(), places_.end(), [](const Place& place) {
+      return place.process->damage_waits();
+    });
+    if (!clients_.probe(waiting)) judge_.fail("the next request was not taken");
     run_until(at_rest, "an answer to the next request");
     const Nanoseconds published = events_.now() + milliseconds(200);
     run_until([&] { return events_.now() >= published; }, "the time");
@@ -248,6 +268,14 @@ class World {
 
 }  // namespace
 
+std::string_view to_string(Mechanism mechanism) {
+  static constexpr std::array<std::string_view, kMechanisms> kNames = {
+      "tag",      "label",    "range", "withdrawn", "stamp",  "scrub", "finite",  "books",
+      "checksum", "sequence", "fence", "cover",     "record", "lease", "session", "membership",
+  };
+  return kNames[static_cast<size_t>(mechanism)];
+}
+
 void RunStats::add(const RunStats& other) {
   steps += other.steps;
   requests += other.requests;
@@ -263,6 +291,12 @@ void RunStats::add(const RunStats& other) {
   preemptions += other.preemptions;
   cached_tokens += other.cached_tokens;
   evicted_pages += other.evicted_pages;
+  wrong_rows += other.wrong_rows;
+  wrong_tokens += other.wrong_tokens;
+  struck += other.struck;
+  checks += other.checks;
+  entries += other.entries;
+  for (size_t i = 0; i < kMechanisms; ++i) noticed[i] += other.noticed[i];
   virtual_seconds += other.virtual_seconds;
 }
 

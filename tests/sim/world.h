@@ -19,9 +19,10 @@
 namespace bulkhead::sim {
 
 struct RunOptions {
-  uint64_t steps = 2000;                       // of processes, while faults may strike
-  uint64_t audit_every = 1;                    // steps of a process
-  std::optional<std::set<FaultId>> only;       // the faults that may strike; nothing: all
+  uint64_t steps = 2000;                  // of processes, while faults may strike
+  uint64_t audit_every = 1;               // steps of a process
+  std::optional<std::set<FaultId>> only;  // the faults that may strike; nothing: all
+  bool tolerate_wrong_tokens = false;
   std::function<void(const Fault&)> on_fault;  // told as each one strikes
 };
 
