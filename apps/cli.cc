@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/drill/fault_classes.h"
 #include "commands.h"
 #include "model/weight_recipe.h"
 #include "number.h"
@@ -58,6 +59,13 @@ CLI::Validator in_range(double low, double high) {
         return parsed.ok() ? std::string() : parsed.error().message;
       },
       fmt::format("FLOAT in [{:g} - {:g}]", low, high));
+}
+
+std::vector<std::string> fault_names() {
+  std::vector<std::string> names;
+  names.reserve(fault_classes().size());
+  for (const FaultClass& fault : fault_classes()) names.emplace_back(fault.name);
+  return names;
 }
 
 // What the options of serve/config/option_table.h were given.
@@ -467,6 +475,55 @@ void add_doctor(CLI::App& root, DoctorOptions& options) {
   app->footer("Exit code 1 when something makes serving impossible.");
 }
 
+void add_drill(CLI::App& root, DrillOptions& options) {
+  CLI::App* app = root.add_subcommand(
+      "drill", "Damage the cache of a server for tests, class by class, and show what notices");
+  CLI::Option* model =
+      app->add_option("--model,-m", options.model_path,
+                      "GGUF file or directory: starts a server of its own, and ends it")
+          ->type_name("PATH")
+          ->check(CLI::ExistingPath);
+  CLI::Option* url = app->add_option("--url", options.url,
+                                     "Or a running server that was started with --inject-faults "
+                                     "and that nobody else uses")
+                         ->excludes(model);
+  app->add_option("--placement", options.placement, "Of its own server")
+      ->check(CLI::IsMember({"shared", "split"}))
+      ->excludes(url)
+      ->capture_default_str();
+  app->add_option("--kv-integrity", options.integrity,
+                  "Of its own server; off is the control: what happens when nobody checks")
+      ->check(CLI::IsMember({"off", "observe", "abort"}))
+      ->excludes(url)
+      ->capture_default_str();
+  app->add_option("--threads,-t", options.threads, "Of its own server; default: all cores")
+      ->check(CLI::Range(1u, 256u))
+      ->excludes(url);
+  app->add_option("--admin-key-file", options.admin_key_file,
+                  "File whose first line is the running server's admin key")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile)
+      ->needs(url);
+  app->add_option("--api-key", options.api_key, "Key for requests; default: the admin key")
+      ->type_name("KEY")
+      ->needs(url);
+  app->add_option("--fault", options.faults, "One class of faults; may be repeated; default: all")
+      ->check(CLI::IsMember(fault_names()))
+      ->allow_extra_args(false);
+  app->add_option("--rounds", options.rounds, "Times that each fault is injected")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--json", options.json_path, "Write what was seen here too")->type_name("FILE");
+  app->footer(
+      "Examples:\n"
+      "  bulkhead drill --model models/tiny-moe\n"
+      "  bulkhead drill --model models/tiny-moe --kv-integrity off\n"
+      "  bulkhead drill --url http://127.0.0.1:30000 --admin-key-file key\n"
+      "Prints a Markdown table. Exit code 1 when a row is not what it should be: a fault that was\n"
+      "not noticed, an answer of a neighbour that changed, a page that is missing; with off, when\n"
+      "no fault did harm.");
+}
+
 struct BenchCommands {
   BenchKernelsOptions kernels;
   BenchServeOptions serve;
@@ -548,6 +605,7 @@ int run_command_line(int argc, char** argv) {
   QuantizeOptions quantize_options;
   BenchCommands bench_options;
   DoctorOptions doctor_options;
+  DrillOptions drill_options;
   add_serve(app, serve_input);
   add_chat(app, chat_options);
   add_generate(app, generate_options, generate_input);
@@ -557,6 +615,7 @@ int run_command_line(int argc, char** argv) {
   add_quantize(app, quantize_options);
   const CLI::App* bench = add_bench(app, bench_options);
   add_doctor(app, doctor_options);
+  add_drill(app, drill_options);
 
   try {
     app.parse(argc, argv);
@@ -571,6 +630,7 @@ int run_command_line(int argc, char** argv) {
   if (app.got_subcommand("plan")) return run_plan(plan_options);
   if (app.got_subcommand("quantize")) return run_quantize(quantize_options);
   if (app.got_subcommand("doctor")) return run_doctor(doctor_options);
+  if (app.got_subcommand("drill")) return run_drill(drill_options);
   return run_bench(*bench, bench_options);
 }
 

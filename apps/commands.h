@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/bench/options.h"
+#include "apps/drill/options.h"
 #include "quant/scale_rule.h"
 #include "serve/capacity/capacity_plan.h"
 #include "serve/config/settings.h"
@@ -93,5 +94,6 @@ int run_bench_peer(const BenchPeerOptions& options);
 int run_config_explain(const ConfigExplainOptions& options);
 int run_bench_reproduce(const ReproduceOptions& options);
 int run_doctor(const DoctorOptions& options);
+int run_drill(const DrillOptions& options);
 
 }  // namespace bulkhead::apps

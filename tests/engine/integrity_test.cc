@@ -176,6 +176,17 @@ INSTANTIATE_TEST_SUITE_P(Integrity, EveryFault,
                                            Fault::kTagFlip, Fault::kWrongLabel),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
+// Nobody has a digest of a page that is still written.
+TEST(Integrity, AFlippedBitOfATailPageIsNotNoticedAndChangesAnAnswer) {
+  int wrong = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome outcome = run_with(Fault::kTailFlip, seed, false, Mode::kObserve);
+    EXPECT_EQ(outcome.noticed, 0u) << "seed " << seed;
+    wrong += outcome.right ? 0 : 1;
+  }
+  EXPECT_GT(wrong, 0);
+}
+
 // The same run without the check is what the check is there for: it can see a leak.
 TEST(Integrity, WithoutTheCheckForeignPagesAreReadAndAnswersAreWrong) {
   int wrong = 0;

@@ -20,6 +20,7 @@ constexpr std::array<std::pair<Fault, std::string_view>, kFaults> kNames = {{
     {Fault::kTagFlip, "tag_flip"},
     {Fault::kWrongLabel, "wrong_label"},
     {Fault::kPageFlip, "page_flip"},
+    {Fault::kTailFlip, "tail_flip"},
 }};
 
 }  // namespace
@@ -79,6 +80,8 @@ bool Injector::carry_out(Fault fault, std::span<Reading> readings) {
       return exchange_in_table(readings);
     case Fault::kPageFlip:
       return flip_page();
+    case Fault::kTailFlip:
+      return flip_tail(readings);
     default:
       return damage_books(fault, readings);
   }
@@ -212,6 +215,21 @@ void Injector::lose_reference(PageId page) {
   pool.tags_[index] = pool.next_tag();
   pool.tracker_->note(page, Transition::kFreed, pool.tags_[index]);
   pool.push_free(page);
+}
+
+bool Injector::flip_tail(std::span<Reading> readings) {
+  constexpr int kTries = 256;
+  Reading* reading = victim(readings, 1);
+  if (reading == nullptr) return false;
+  const PageId page = reading->pages.back();
+  const size_t bytes = pool_->layout().page_bytes();
+  std::byte* const begin = pool_->arena_.data() + static_cast<size_t>(page) * bytes;
+  // A byte that is nothing is mostly one that was not written yet.
+  std::byte* target = begin + rng_.below(bytes);
+  for (int i = 0; i < kTries && *target == std::byte{0}; ++i) target = begin + rng_.below(bytes);
+  *target ^= std::byte{1} << rng_.below(8);
+  record(Fault::kTailFlip, reading->reader, page);
+  return true;
 }
 
 bool Injector::flip_page() {

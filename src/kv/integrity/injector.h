@@ -37,8 +37,9 @@ enum class Fault : uint8_t {
   kWrongLabel,        // a page's label is another tenant's
   // In the bytes:
   kPageFlip,  // a bit of a sealed page
+  kTailFlip,  // a bit of the page that a sequence still writes: nothing tells
 };
-constexpr size_t kFaults = 10;
+constexpr size_t kFaults = 11;
 
 std::string_view to_string(Fault fault);  // "stale_mapping", ...
 std::optional<Fault> parse_fault(std::string_view name);
@@ -66,6 +67,7 @@ class Injector final : public FaultPort {
   bool damage_books(Fault fault, std::span<Reading> readings);
   bool exchange_in_table(std::span<Reading> readings);
   bool flip_page();
+  bool flip_tail(std::span<Reading> readings);
   void hand_out_next(PageId page);
   void lose_reference(PageId page);
   // A reading with at least so many pages; null: there is none.
