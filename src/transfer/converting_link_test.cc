@@ -282,7 +282,7 @@ TEST(PageConversion, OnlyTheFormatMayDifferAndOnlyFromBf16) {
   EXPECT_FALSE(page_conversion(bf16, other).ok());
 }
 
-// C083
+// C038, C083
 TEST(PageConversion, EveryLayerAndEveryIndexLayerOfThePageArrives) {
   kv::PageLayout bf16;
   bf16.page_tokens = kPageTokens;

@@ -275,6 +275,7 @@ class LateWrites(Deployment):
     def refused(self):
         return metrics(self.server)[1]["bulkhead_worker_writes_refused_total"]
 
+    # C040
     def test_what_a_revived_process_still_writes_is_refused_and_counted(self):
         expected = complete(self.server, **FIELDS).text
         self.assertEqual(self.prefill.end(), 0)

@@ -3,6 +3,8 @@
 // another bit. Without a fault, nothing is ever noticed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/rng.h"
@@ -146,6 +148,7 @@ Outcome run_with(Fault fault, uint64_t seed, bool split, Mode mode, bool in_pref
 
 class EveryFault : public ::testing::TestWithParam<Fault> {};
 
+// C037, C052
 TEST_P(EveryFault, EndsWhomItHitsAndNobodyElseInTheSharedPlacement) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Outcome outcome = run_with(GetParam(), seed, false, Mode::kAbort);
@@ -154,6 +157,7 @@ TEST_P(EveryFault, EndsWhomItHitsAndNobodyElseInTheSharedPlacement) {
   }
 }
 
+// C037
 TEST_P(EveryFault, EndsWhomItHitsAndNobodyElseInDecodesOwnPages) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Outcome outcome = run_with(GetParam(), seed, true, Mode::kAbort);
@@ -187,7 +191,7 @@ TEST(Integrity, AFlippedBitOfATailPageIsNotNoticedAndChangesAnAnswer) {
   EXPECT_GT(wrong, 0);
 }
 
-// The same run without the check is what the check is there for: it can see a leak.
+// C037: the same run without the check is what the check is there for: it can see a leak.
 TEST(Integrity, WithoutTheCheckForeignPagesAreReadAndAnswersAreWrong) {
   int wrong = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
@@ -220,38 +224,73 @@ TEST(Integrity, NoModeReadsOutsideOfThePool) {
   stack.expect_idle();
 }
 
-// A model under which a page that it reads is taken from its holders while it reads.
-class LosingDecoder final : public model::Decoder {
+// A model during whose step something happens once.
+class InterruptedDecoder final : public model::Decoder {
  public:
   const model::ModelFacts& facts() const override { return decoder_.facts(); }
   const model::StepLimits& limits() const override { return decoder_.limits(); }
   void forward(std::span<const model::SequenceSlice> slices, const kv::CacheView& cache,
                std::span<float> logits) override {
+    if (const auto meanwhile = std::exchange(meanwhile_, nullptr)) meanwhile(slices[0].pages[0]);
     decoder_.forward(slices, cache, logits);
-    if (kv::PagePool* pool = std::exchange(pool_, nullptr)) pool->quarantine(slices[0].pages[0]);
   }
-  // In the next step, which reads this pool.
-  void lose_page_of(kv::PagePool& pool) { pool_ = &pool; }
+  // In the next step, told a page that is read in it.
+  void interrupt(std::function<void(kv::PageId)> meanwhile) { meanwhile_ = std::move(meanwhile); }
 
  private:
   CheckingDecoder decoder_{small_facts(kVocabulary, 1024), kLimits};
-  kv::PagePool* pool_ = nullptr;
+  std::function<void(kv::PageId)> meanwhile_;
 };
+
+// Steps until the request has so many tokens.
+void step_until(EngineStack& stack, const Asked& asked, size_t tokens) {
+  for (int i = 0; i < 100 && asked.running.sink->tokens().size() < tokens; ++i) stack.step();
+  ASSERT_EQ(asked.running.sink->tokens().size(), tokens);
+}
 
 // C037: what the check before a read cannot see, the one after it does.
 TEST(Integrity, APageThatIsLostWhileItIsReadCostsItsReaderTheTokenOfThatStep) {
   for (const bool split : {false, true}) {
     for (const size_t tokens : {0u, 3u}) {  // while prefill reads, and while decode does
-      LosingDecoder decoder;
+      InterruptedDecoder decoder;
       EngineStack stack(decoder, options_of(split, Mode::kAbort));
+      kv::PagePool& pool = tokens == 0 ? stack.filled_pages() : stack.pages();
       const Asked asked = submit(stack, {text(1, 30), 10, 0});
-      for (int i = 0; i < 100 && asked.running.sink->tokens().size() < tokens; ++i) stack.step();
-      ASSERT_EQ(asked.running.sink->tokens().size(), tokens);
-      decoder.lose_page_of(tokens == 0 ? stack.filled_pages() : stack.pages());
+      step_until(stack, asked, tokens);
+      decoder.interrupt([&pool](kv::PageId page) { pool.quarantine(page); });
       ASSERT_TRUE(stack.run_until_idle());
       EXPECT_TRUE(is_integrity_error(asked.running.sink->finish()));
       EXPECT_EQ(asked.running.sink->tokens().size(), tokens);
       EXPECT_EQ(stack.mismatches(Kind::kQuarantined), 1u);
+      stack.expect_idle();
+    }
+  }
+}
+
+// C039: whatever is asked for while a step runs, its pages come back when it is over.
+TEST(Integrity, NoPageChangesItsLifeWhileAStepRuns) {
+  for (const bool split : {false, true}) {
+    for (const size_t tokens : {0u, 3u}) {
+      InterruptedDecoder decoder;
+      EngineStack stack(decoder, {.pages = 6, .prefill_pages = split ? 6 : 0, .running_max = 2});
+      kv::PagePool& pool = tokens == 0 ? stack.filled_pages() : stack.pages();
+      const Ask ask{text(1, 60), 10, 0};
+      const Asked ended = submit(stack, ask);
+      step_until(stack, ended, tokens);
+      std::vector<Asked> next;
+      std::vector<kv::Tag> before;
+      decoder.interrupt([&](kv::PageId) {
+        before.assign(pool.tags().begin(), pool.tags().end());
+        stack.router().cancel(ended.running.id);
+        stack.router().flush_cache();
+        next.push_back(submit(stack, ask));
+        next.push_back(submit(stack, {text(2, 60), 10, 0}));
+        EXPECT_TRUE(std::ranges::equal(pool.tags(), before));
+      });
+      ASSERT_TRUE(stack.run_until_idle());
+      EXPECT_EQ(ended.running.sink->finish()->reason, FinishReason::kCancelled);
+      EXPECT_FALSE(std::ranges::equal(pool.tags(), before)) << "they did come back";
+      EXPECT_EQ(expect_right_or_refused(next), 0);
       stack.expect_idle();
     }
   }

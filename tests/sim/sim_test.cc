@@ -19,6 +19,7 @@ namespace {
 uint64_t seeds() { return std::getenv("BULKHEAD_QUICK") != nullptr ? 50 : 200; }
 constexpr uint64_t kSteps = 1500;
 
+// C037, C038, C040: the whole deployment in small, with every kind of fault.
 TEST(Sim, FixedSeedsPass) {
   RunOptions options;
   options.steps = kSteps;

@@ -90,6 +90,7 @@ TEST_F(LandingTest, AByteIsWrittenOnce) {
   EXPECT_EQ(arena(), before);
 }
 
+// C039
 TEST_F(LandingTest, ATagOfAnotherLifeIsRefused) {
   const auto before = arena();
   Chunk stale = chunk(0, 0);
