@@ -158,6 +158,19 @@ class Checkpoints(unittest.TestCase):
             count = sum(int(np.prod(tensor.shape)) for tensor in tensors)
             self.assertAlmostEqual(count / 1e9, billions, delta=0.05)
 
+    def test_a_bf16_cache_bounds_the_grouped_shape_by_memory(self):
+        config = presets.PRESETS["mini-L"]
+        context, requests = 1024, 32
+        layers, width = config["num_hidden_layers"], config["head_dim"]
+        stored = 2 * 2 * config["num_key_value_heads"] * width * layers
+        attention = 4 * config["num_attention_heads"] * width * layers * context
+        weights = 2 * sum(int(np.prod(tensor.shape)) for tensor in shapes.tensors_of(config)
+                          if tensor.kind in ("linear", "head"))
+        arithmetic = (attention + weights) / 200e9
+        # FP8's half of the bytes is no less than the arithmetic, so that BF16's are twice that.
+        self.assertGreaterEqual(stored / 2 * context / 32e9, arithmetic)
+        self.assertGreaterEqual(stored * (context + 64) * requests, 500e6)
+
 
 if __name__ == "__main__":
     BULKHEAD = pathlib.Path(sys.argv.pop(1)).resolve()
