@@ -32,8 +32,8 @@ class Clients {
   void start();
   // Nothing new is asked from here on.
   void stop() { stopped_ = true; }
-  // One more request that nothing may cut, after stop(). `may_be_hit`: a fault that was ordered
-  // still waits for somebody to strike.
+  // One more request that nothing may cut, after stop(). `may_be_hit`: faults of pages struck, so
+  // that it may fail as others do.
   bool probe(bool may_be_hit);
   // A wrong token is counted and no failure: for faults that nothing promises to notice in time.
   void tolerate_wrong_tokens() { tolerant_ = true; }

@@ -76,7 +76,6 @@ class EngineProcess final : public Process {
   void damage(FaultKind kind, uint64_t bits) override {
     (split_ && bits % 2 == 0 ? filled_damage_ : damage_).order(kind);
   }
-  bool damage_waits() const override { return damage_.waits() || filled_damage_.waits(); }
   void count(RunStats& stats) const override {
     count_decoder(decoder_, stats);
     stats.struck += damage_.done() + filled_damage_.done();

@@ -38,7 +38,6 @@ class Process {
   // Has a page, or what is known of it, damaged in the next step that offers a victim.
   virtual bool can_be_damaged() const { return false; }
   virtual void damage(FaultKind /*kind*/, uint64_t /*bits*/) {}
-  virtual bool damage_waits() const { return false; }
 
   // Adds what it did and noticed since it was started.
   virtual void count(RunStats& stats) const = 0;
@@ -82,7 +81,6 @@ class Damage {
   explicit Damage(uint64_t seed) : injector_(seed) {}
   kv::integrity::Injector& injector() { return injector_; }
   void order(FaultKind kind);
-  bool waits() const { return injector_.waiting() > 0; }
   // Something in the pool's books was damaged since its start: until it is noticed they are wrong.
   bool struck() const { return done() > 0; }
   uint64_t done() const { return ordered_ - injector_.waiting(); }

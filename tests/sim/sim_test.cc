@@ -64,16 +64,16 @@ TEST(Sim, ASeedTakesTheSameCourseEveryTime) {
 // The matrix of docs/integrity.md, with few faults of each class.
 TEST(Sim, EveryClassOfFaultIsNoticedOrDoesNoHarm) {
   std::ostringstream progress;
-  const Matrix matrix = run_campaign({.seed = 7, .faults = 4}, progress);
+  const Matrix matrix = run_campaign({.seed = 7, .faults = 1}, progress);
   EXPECT_TRUE(matrix.passed()) << progress.str();
   EXPECT_EQ(matrix.false_alarms, 0u);
   EXPECT_EQ(matrix.rows.size(), kFaultKinds);
   uint64_t leaks = 0;
   for (const MatrixRow& row : matrix.rows) {
-    EXPECT_EQ(row.struck, 4u) << to_string(row.kind);
+    EXPECT_EQ(row.struck, 1u) << to_string(row.kind);
     leaks += row.leaks_unwatched;
   }
-  EXPECT_GT(leaks, 5u) << "what the check holds back would have got out";
+  EXPECT_GT(leaks, 1u) << "what the check holds back would have got out";
 }
 
 // Of ten faults only the third and the eighth together do harm.

@@ -174,7 +174,6 @@ class PrefillProcess final : public Process {
   }
   bool can_be_damaged() const override { return true; }
   void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
-  bool damage_waits() const override { return damage_.waits(); }
   void count(RunStats& stats) const override {
     count_decoder(decoder_, stats);
     stats.struck += damage_.done();
@@ -230,7 +229,6 @@ class DecodeProcess final : public Process {
   std::string audit_quiet() override { return kv::describe(kv::validate_idle(pages_->snapshot())); }
   bool can_be_damaged() const override { return true; }
   void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
-  bool damage_waits() const override { return damage_.waits(); }
   void count(RunStats& stats) const override {
     count_decoder(decoder_, stats);
     stats.struck += damage_.done();
