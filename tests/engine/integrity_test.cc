@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Integrity, EveryFault,
 // Nobody has a digest of a page that is still written.
 TEST(Integrity, AFlippedBitOfATailPageIsNotNoticedAndChangesAnAnswer) {
   int wrong = 0;
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Outcome outcome = run_with(Fault::kTailFlip, seed, false, Mode::kObserve);
     EXPECT_EQ(outcome.noticed, 0u) << "seed " << seed;
     wrong += outcome.right ? 0 : 1;

@@ -1,5 +1,6 @@
 #include "transfer/remote/codec.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
@@ -84,7 +85,7 @@ TEST(Codec, AFrameIsLittleEndianAndStartsWithItsName) {
   const Frame frame = encode(Accept{{0x0102030405060708, 1}});
   ASSERT_EQ(frame.size(), kFrameHeaderBytes + 16);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(frame.data()), 4), "BHK1");
-  EXPECT_EQ(frame[4], std::byte{1});  // protocol version
+  EXPECT_EQ(frame[4], std::byte{kProtocolVersion});
   EXPECT_EQ(frame[6], std::byte{9});  // accept
   EXPECT_EQ(frame[kFrameHeaderBytes], std::byte{8});
 }
@@ -105,11 +106,13 @@ TEST(Codec, EveryTruncationAndEveryBitFlipIsAnError) {
 
 TEST(Codec, AnotherProtocolVersionIsToldApart) {
   Frame frame = encode(Ack{});
-  frame[4] = std::byte{2};
+  frame[4] = std::byte{kProtocolVersion + 1};
   const auto decoded = decode_frame(frame);
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code, base::ErrorCode::kUnsupported);
-  EXPECT_EQ(decoded.error().message, "a frame of protocol version 2; this is version 1");
+  EXPECT_EQ(decoded.error().message,
+            fmt::format("a frame of protocol version {}; this is version {}", kProtocolVersion + 1,
+                        kProtocolVersion));
 }
 
 // C223. Bodies of random bytes under a header that is right, so that the body is looked at.

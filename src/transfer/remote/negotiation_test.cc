@@ -15,7 +15,9 @@ struct Skew {
 };
 
 const Skew kSkews[] = {
-    {"Protocol", [](Hello& h) { h.protocol = 2; }, "protocol version: prefill has 1, decode has 2"},
+    {"Protocol", [](Hello& h) { h.protocol = kProtocolVersion + 1; },
+     fmt::format("protocol version: prefill has {}, decode has {}", kProtocolVersion,
+                 kProtocolVersion + 1)},
     {"Product", [](Hello& h) { h.product = "other"; },
      "version of Bulkhead: prefill has test, decode has other"},
     {"Model", [](Hello& h) { h.model_digest[0] = 0xab; },
