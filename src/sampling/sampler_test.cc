@@ -189,6 +189,11 @@ TEST(Sampler, PenaltiesLeaveNoTraceForTheNextSequence) {
   heavy.sampling.frequency_penalty = 2.0f;
   EXPECT_NE(sampled(sampler, logits, heavy), before);
   EXPECT_EQ(sampled(sampler, logits, plain), before);
+  // Nor does a penalty on repetition alone, which would pass over what it has counted before.
+  heavy.sampling.frequency_penalty = 0.0f;
+  const TokenId other = sampled(sampler, logits, heavy);
+  EXPECT_NE(other, before);
+  EXPECT_EQ(sampled(sampler, logits, heavy), other);
 }
 
 // C165
