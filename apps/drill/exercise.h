@@ -38,6 +38,7 @@ class Exercise {
   std::vector<Task> tasks() const;
   base::Result<Row> run_task(const Task& task);
   base::Status run_round(const Task& task, Row& row);
+  bool stops_damage(const Task& task) const;
   base::Status prepare();
   base::Status damage(const Task& task, Row& row);
   base::Status damage_at_rest(const Task& task, const IntegrityReport& before);

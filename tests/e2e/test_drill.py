@@ -124,6 +124,22 @@ class Drill(unittest.TestCase):
         self.assertGreater(harm, 0, drilled.told())
         self.assertIn("the checks are needed", drilled.out)
 
+    def test_observing_notices_and_goes_on(self):
+        drilled = Drilled(
+            "--model",
+            MODEL,
+            "--kv-integrity",
+            "observe",
+            "--rounds",
+            "1",
+            *only("tag_flip", "wrong_label"),
+        )
+        self.assertEqual(drilled.code, 0, drilled.told())
+        rows = drilled.rows
+        for fault in ("tag_flip", "wrong_label"):
+            self.assertTrue(rows[fault, "shared"]["verdict"].startswith("noticed"), drilled.told())
+            self.assertEqual(rows[fault, "shared"]["answers"]["ended"], 0)
+
     def test_a_running_server_is_drilled_only_if_it_was_started_for_it(self):
         flags = ("--kv-integrity", "abort", "--admin-key", "the-admin-key")
         with tempfile.NamedTemporaryFile("w", suffix=".key") as key_file:
@@ -139,7 +155,7 @@ class Drill(unittest.TestCase):
                         self.assertEqual(drilled.code, 0, drilled.told())
                         wrong = Drilled(*url, environment={"BULKHEAD_ADMIN_KEY": "another"})
                         self.assertEqual(wrong.code, 2, wrong.told())
-                        self.assertIn("401", wrong.errors)
+                        self.assertIn("answered 403", wrong.errors)
                     else:
                         self.assertEqual(drilled.code, 2, drilled.told())
                         self.assertIn("was not started with --inject-faults", drilled.errors)
