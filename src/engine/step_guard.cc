@@ -18,12 +18,12 @@ using kv::integrity::Reading;
 
 class NoGuard final : public StepGuard {
  public:
-  bool before(StepPlan&, std::span<const Sequence>) override { return true; }
+  bool before(StepPlan&, std::span<Sequence>) override { return true; }
   void after() override {}
   bool failed(size_t) const override { return false; }
   void wrote(const Sequence&, int32_t) override {}
   void wrote_token(const Sequence&) override {}
-  bool holds(const kv::PageTable&, std::span<const model::TokenId>, wire::RequestId) override {
+  bool holds(kv::PageTable&, std::span<const model::TokenId>, wire::RequestId) override {
     return true;
   }
   void not_finite(const Sequence&) override {}
@@ -37,12 +37,12 @@ class PageGuard final : public StepGuard {
     failed_.resize(sequences_max);
   }
 
-  bool before(StepPlan& plan, std::span<const Sequence> sequences) override;
+  bool before(StepPlan& plan, std::span<Sequence> sequences) override;
   void after() override { compare(Phase::kAfter); }
   bool failed(size_t sequence) const override { return failed_[sequence] != 0; }
   void wrote(const Sequence& sequence, int32_t first) override;
   void wrote_token(const Sequence& sequence) override;
-  bool holds(const kv::PageTable& pages, std::span<const model::TokenId> text,
+  bool holds(kv::PageTable& pages, std::span<const model::TokenId> text,
              wire::RequestId reader) override;
   void not_finite(const Sequence& sequence) override;
 
@@ -53,11 +53,13 @@ class PageGuard final : public StepGuard {
   kv::PagePool& pages_;
   kv::integrity::Tracker& tracker_;
   std::vector<Reading> readings_;  // of the plan, slice by slice
+  std::span<Sequence> sequences_;  // theirs
   std::vector<uint8_t> failed_;
 };
 
-bool PageGuard::before(StepPlan& plan, std::span<const Sequence> sequences) {
+bool PageGuard::before(StepPlan& plan, std::span<Sequence> sequences) {
   readings_.clear();
+  sequences_ = sequences;
   for (size_t i = 0; i < plan.slices().size(); ++i) {
     const Sequence& sequence = sequences[i];
     readings_.push_back({plan.slices()[i].pages, sequence.pages.leases(),
@@ -79,9 +81,12 @@ bool PageGuard::compare(Phase phase) {
     if (failed_[i] == 0) continue;
     if (tracker_.mode() == Mode::kAbort) {
       kv::integrity::isolate(pages_, readings_[i], phase);
-    } else if (!cannot_be_read(readings_[i])) {
-      failed_[i] = 0;
-      continue;
+    } else {
+      sequences_[i].pages.distrust();
+      if (!cannot_be_read(readings_[i])) {
+        failed_[i] = 0;
+        continue;
+      }
     }
     all_well = false;
   }
@@ -106,12 +111,15 @@ void PageGuard::wrote_token(const Sequence& sequence) {
   if (written % pages_.layout().page_tokens == 0) wrote(sequence, written - 1);
 }
 
-bool PageGuard::holds(const kv::PageTable& pages, std::span<const model::TokenId> text,
+bool PageGuard::holds(kv::PageTable& pages, std::span<const model::TokenId> text,
                       wire::RequestId reader) {
   const auto foreign = kv::integrity::find_foreign_page(tracker_, pages, text);
   if (!foreign) return true;
   kv::integrity::tell_foreign_page(tracker_, pages, *foreign, Phase::kCommit, reader);
-  if (tracker_.mode() != Mode::kAbort) return true;
+  if (tracker_.mode() != Mode::kAbort) {
+    pages.distrust();
+    return true;
+  }
   pages_.quarantine(pages.leases()[*foreign].page());
   return false;
 }

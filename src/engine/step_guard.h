@@ -22,8 +22,10 @@ class StepGuard {
  public:
   virtual ~StepGuard() = default;
   // Slice i of the plan belongs to sequences[i]. False when some must not run: failed() says which,
-  // their pages are dealt with, and the plan has to be made again without them.
-  virtual bool before(StepPlan& plan, std::span<const Sequence> sequences) = 0;
+  // their pages are dealt with, and the plan has to be made again without them. In mode observe
+  // they run, and the prefix index gets nothing of them. The sequences stay where they are until
+  // after().
+  virtual bool before(StepPlan& plan, std::span<Sequence> sequences) = 0;
   // The step has read. What fails now has no token.
   virtual void after() = 0;
   // Of the last before() or after().
@@ -33,11 +35,11 @@ class StepGuard {
   // One more token was written: its page is stamped when it is full.
   virtual void wrote_token(const Sequence& sequence) = 0;
   // Whether the table's pages, all of them stamped, hold `text`. One that does not is withdrawn. In
-  // mode observe it is told, and that is all.
-  virtual bool holds(const kv::PageTable& pages, std::span<const model::TokenId> text,
+  // mode observe it is told, and the prefix index gets nothing more of the table.
+  virtual bool holds(kv::PageTable& pages, std::span<const model::TokenId> text,
                      wire::RequestId reader) = 0;
   // The first `tokens` tokens of the sequence.
-  bool holds_own_text(const Sequence& sequence, int32_t tokens) {
+  bool holds_own_text(Sequence& sequence, int32_t tokens) {
     return holds(sequence.pages, sequence.state.written_tokens().first(static_cast<size_t>(tokens)),
                  sequence.state.id);
   }

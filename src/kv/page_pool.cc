@@ -26,8 +26,10 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 
 Lease Lease::share() const {
   BH_CHECK(pool_ != nullptr, "share() of an empty lease");
-  pool_->add_lease(*this);
-  return Lease(pool_, ref(), label_);
+  // Whoever holds this one may give it up when the pool finds something wrong.
+  PagePool* const pool = pool_;
+  pool->add_lease(*this);
+  return Lease(pool, ref(), label_);
 }
 
 void Lease::release() {
@@ -86,6 +88,7 @@ PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, dev
       poison_free_(options.poison_free),
       arena_(std::move(arena)),
       tags_(static_cast<size_t>(options.pages)),
+      issued_(static_cast<size_t>(options.pages)),
       lease_count_(static_cast<size_t>(options.pages), 0),
       indexed_(static_cast<size_t>(options.pages), 0),
       quarantined_(static_cast<size_t>(options.pages), 0),
@@ -94,7 +97,7 @@ PagePool::PagePool(const PageLayout& layout, const PagePoolOptions& options, dev
       tracker_(integrity::make_tracker(options.integrity, tags_)),
       faults_(options.faults) {
   for (PageId page = 0; page < options.pages; ++page) {
-    tags_[static_cast<size_t>(page)] = next_tag();
+    renew_tag(page);
     poison(page);
     push_free(page);
   }
@@ -143,7 +146,7 @@ Lease PagePool::take_reserved(Label label) {
   const auto index = static_cast<size_t>(page);
   BH_CHECK(lease_count_[index] == 0, "a page on the free list has no lease");
   lease_count_[index] = 1;
-  tags_[index] = next_tag();
+  renew_tag(page);
   tracker_->set_label(page, label);
   tracker_->note(page, Transition::kAllocated, tags_[index]);
   return Lease(this, PageRef{page, tags_[index]}, label);
@@ -178,13 +181,14 @@ void PagePool::drop_lease(const Lease& lease) {
     add_cached(-1);  // as it was while this seemed to be the index's lease
     return meet_broken_books(page, "the index lets go of a page by its own lease");
   }
-  tags_[index] = next_tag();
+  renew_tag(page);
   tracker_->note(page, Transition::kFreed, tags_[index]);
   poison(page);
   push_free(page);
 }
 
-// A lease on a life of the page that is over. It says nothing about the page's count.
+// A lease on a life of the page that is over. It says nothing about the page's count. If it is on
+// the page's present life all the same, then the tag is damaged and no lease can end that life.
 void PagePool::meet_stale(const Lease& lease) {
   BH_CHECK(tracker_->is_on(), "a lease is on a page's current life");
   const auto index = static_cast<size_t>(lease.page());
@@ -193,6 +197,20 @@ void PagePool::meet_stale(const Lease& lease) {
                    .phase = integrity::Phase::kBooks,
                    .page = lease.page(),
                    .found_tag = tags_[index],
+                   .found_label = tracker_->label(lease.page()),
+                   .expected_page = lease.page(),
+                   .expected_tag = lease.tag(),
+                   .expected_label = lease.label()});
+  if (issued_[index] == lease.tag()) quarantine(lease.page());
+}
+
+// What is wrong is the table that names it.
+void PagePool::meet_misplaced(const Lease& lease) {
+  BH_CHECK(tracker_->is_on(), "a page is in one node");
+  tracker_->found({.kind = integrity::Kind::kBooks,
+                   .phase = integrity::Phase::kBooks,
+                   .page = lease.page(),
+                   .found_tag = tags_[static_cast<size_t>(lease.page())],
                    .found_label = tracker_->label(lease.page()),
                    .expected_page = lease.page(),
                    .expected_tag = lease.tag(),
@@ -222,7 +240,7 @@ void PagePool::quarantine(PageId page) {
   if (is_cached_only(page)) add_cached(-1);
   indexed_[index] = 0;
   lease_count_[index] = 0;
-  tags_[index] = next_tag();
+  renew_tag(page);
   quarantined_[index] = 1;
   quarantined_count_.fetch_add(1, std::memory_order_relaxed);
   tracker_->note(page, Transition::kQuarantined, tags_[index]);

@@ -131,8 +131,14 @@ class PagePool {
   // The page's content turned out to be of this label.
   void relabel(Lease& lease, Label label);
 
+  // The prefix index was offered a page that it knows by another name.
+  void meet_misplaced(const Lease& lease);
   // The prefix index says that the lease is its own, or no longer.
   void set_indexed(const Lease& lease, bool indexed);
+  // The lease is what the books say it is: on the present life of a page that is held.
+  bool is_good(const Lease& lease) const {
+    return lease && !is_stale(lease) && lease_count_[static_cast<size_t>(lease.page())] > 0;
+  }
   // Held by the prefix index and nobody else.
   bool is_cached_only(PageId page) const {
     return indexed_[static_cast<size_t>(page)] != 0 && lease_count_[static_cast<size_t>(page)] == 1;
@@ -162,11 +168,15 @@ class PagePool {
     cached_.store(cached_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
   Tag next_tag() { return ++last_tag_; }
+  void renew_tag(PageId page) {
+    issued_[static_cast<size_t>(page)] = tags_[static_cast<size_t>(page)] = next_tag();
+  }
 
   const PageLayout layout_;
   const bool poison_free_;
   device::Buffer arena_;
   std::vector<Tag> tags_;              // [pages]
+  std::vector<Tag> issued_;            // [pages], the same while no tag is damaged
   std::vector<uint32_t> lease_count_;  // [pages]
   std::vector<uint8_t> indexed_;       // [pages]
   std::vector<uint8_t> quarantined_;   // [pages]

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "kv/integrity/injector.h"
 #include "kv/page_table.h"
 
 namespace bulkhead::kv {
@@ -184,6 +185,26 @@ TEST(PagePool, KnowsWhichPagesOnlyTheIndexHolds) {
   EXPECT_EQ(pool->counts().available, 3);
   index.release();
   EXPECT_EQ(pool->counts().available, 4);
+}
+
+// No lease is on the page's life any more, so none could end it.
+TEST(PagePool, APageWhoseTagWasDamagedIsQuarantinedWhenItsHolderLetsGo) {
+  integrity::Injector injector;
+  auto pool =
+      std::move(PagePool::create(tiny_layout(), {.pages = 3,
+                                                 .integrity = {.mode = integrity::Mode::kObserve},
+                                                 .faults = &injector}))
+          .value();
+  injector.attach(*pool);
+  PageTable table(*pool, 32);
+  ASSERT_TRUE(table.cover(32));
+  std::vector<integrity::Reading> readings{{table.pages(), table.leases(), 0, 1}};
+  injector.order(integrity::Fault::kTagFlip);
+  injector.after_snapshot_build(readings);
+  table.clear();
+  EXPECT_EQ(pool->counts().quarantined, 1);
+  EXPECT_EQ(pool->counts().available, 2);
+  EXPECT_TRUE(validate_idle(pool->snapshot()).empty());
 }
 
 // Random reservations, takes, shares and drops against a plain count.

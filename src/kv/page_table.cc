@@ -56,6 +56,7 @@ void PageTable::clear() {
   ids_.clear();
   promise_.release();
   chain_ = {};
+  trusted_ = true;
 }
 
 }  // namespace bulkhead::kv

@@ -36,6 +36,9 @@ class PageTable {
   Label label() const { return label_; }
   // The sequence's tenant became known: of the pages it has and of those to come.
   void relabel(Label label);
+  // Something was found to be wrong with what it names: the prefix index takes none of its pages.
+  void distrust() { trusted_ = false; }
+  bool trusted() const { return trusted_; }
   int64_t covered_tokens() const { return static_cast<int64_t>(ids_.size()) * page_tokens_; }
   // Drops every lease and what is left of the promise.
   void clear();
@@ -52,7 +55,8 @@ class PageTable {
   Reservation promise_;
   std::vector<Lease> leases_;
   std::vector<PageId> ids_;  // the page of each lease, in the form a model reads
-  PrefixChain chain_;        // how much of the table the prefix index knows
+  bool trusted_ = true;
+  PrefixChain chain_;  // how much of the table the prefix index knows
 };
 
 }  // namespace bulkhead::kv

@@ -59,7 +59,7 @@ int32_t PrefixIndex::match(const Tenant& tenant, std::span<const int32_t> tokens
   for (size_t i = 0; i < whole; ++i) {
     const auto page_tokens = tokens.subspan(i * page_tokens_, page_tokens_);
     const PrefixKey key = child_key(chain.key, page_tokens);
-    const PageId found = find({key, root, last, page_tokens});
+    const PageId found = find_sound({key, root, last, page_tokens});
     if (found == kNone) break;
     table.append(node(found).lease.share());
     chain = {key, chain.pages + 1};
@@ -70,7 +70,7 @@ int32_t PrefixIndex::match(const Tenant& tenant, std::span<const int32_t> tokens
 }
 
 void PrefixIndex::insert(const Tenant& tenant, std::span<const int32_t> tokens, PageTable& table) {
-  if (!enabled_) return;
+  if (!enabled_ || !table.trusted()) return;
   const PrefixKey root = root_key(tenant);
   PrefixChain& chain = table.chain_;
   PageId last = known_end(table);
@@ -79,15 +79,18 @@ void PrefixIndex::insert(const Tenant& tenant, std::span<const int32_t> tokens, 
   for (auto i = static_cast<size_t>(chain.pages); i < whole; ++i) {
     const auto page_tokens = tokens.subspan(i * page_tokens_, page_tokens_);
     const Name name{child_key(chain.key, page_tokens), root, last, page_tokens};
-    const PageId found = find(name);
+    const PageId found = find_sound(name);
     const PageId own = table.pages()[i];
     if (found == kNone) {
+      if (!may_add(table.leases()[i])) break;
       add(name, table.leases()[i]);
     } else if (found != own) {
       table.replace(i, node(found).lease.share());
     }
     last = found == kNone ? own : found;
     chain = {name.key, chain.pages + 1};
+    // The table's own page, given back, may have turned out to be damaged and have been above it.
+    if (!node(last).lease) break;
   }
   touch_chain(last);
 }
@@ -187,6 +190,31 @@ PageId PrefixIndex::find(const Name& name) {
     page = one.bucket_next;
   }
   return kNone;
+}
+
+// A node whose page is not what it was is forgotten, with everything below it; the pool tells.
+PageId PrefixIndex::find_sound(const Name& name) {
+  const PageId found = find(name);
+  if (found == kNone || pool_.is_good(node(found).lease)) return found;
+  discard(found);
+  return kNone;
+}
+
+// Not a page that the books contradict, nor one that has a node: then either the node is of a life
+// that is over, or the table names the page in a wrong place.
+bool PrefixIndex::may_add(const Lease& lease) {
+  if (!pool_.is_good(lease)) {
+    BH_CHECK(pool_.integrity().is_on(), "a lease is on a page's current life");
+    return false;
+  }
+  const Lease& known = node(lease.page()).lease;
+  if (!known) return true;
+  if (known.ref() == lease.ref()) {
+    pool_.meet_misplaced(lease);
+  } else {
+    discard(lease.page());
+  }
+  return false;
 }
 
 void PrefixIndex::add(const Name& name, const Lease& lease) {

@@ -6,9 +6,11 @@
 // can hand one request the pages of another.
 //
 // Threads: step thread only, except evicted_pages(). Invariants: a node holds one lease on its
-// page, with the tag recorded when the page was handed out; whoever holds the page of a node holds
-// the pages of all nodes above it, so a node that nobody uses has no descendant in use; a page that
-// a sequence uses is never evicted; nothing here allocates after construction, except holders().
+// page, with the tag recorded when the page was handed out; a page that is found to be damaged is
+// neither handed out nor taken in (with a tracker; without one it ends the process); whoever holds
+// the page of a node holds the pages of all nodes above it, so a node that nobody uses has no
+// descendant in use; a page that a sequence uses is never evicted; nothing here allocates after
+// construction, except holders().
 #pragma once
 
 #include <atomic>
@@ -44,7 +46,8 @@ class PrefixIndex final : public PageKeeper {
   // Appends to the empty `table` the pages known for the start of `tokens`, and returns how many
   // tokens they hold: always fewer than there are, since the last one has to be computed.
   int32_t match(const Tenant& tenant, std::span<const int32_t> tokens, PageTable& table);
-  // Makes the whole pages of `tokens`, all of them written, known. Where a page is known already
+  // Makes the whole pages of `tokens`, all of them written, known, up to the first that is damaged,
+  // and none of a table that is distrusted. Where a page is known already
   // the table changes over to it and gives its own back.
   void insert(const Tenant& tenant, std::span<const int32_t> tokens, PageTable& table);
   // Gives up pages that nobody uses, the longest unused first, until so many are available.
@@ -90,6 +93,8 @@ class PrefixIndex final : public PageKeeper {
     std::span<const int32_t> tokens;
   };
   PageId find(const Name& name);
+  PageId find_sound(const Name& name);
+  bool may_add(const Lease& lease);
   void add(const Name& name, const Lease& lease);
   void remove(PageId page);
   bool goes_through(PageId page, PageId above) const;

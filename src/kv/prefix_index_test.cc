@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "kv/integrity/injector.h"
 
 namespace bulkhead::kv {
 namespace {
@@ -31,8 +32,11 @@ Tokens tokens_from(int32_t first, int32_t count) {
 }
 
 struct Bench {
-  explicit Bench(int32_t pages = 16, PrefixIndexOptions options = {.identity = "m", .secret = {9}})
-      : pool(std::move(PagePool::create(tiny_layout(), {.pages = pages})).value()),
+  explicit Bench(int32_t pages = 16, PrefixIndexOptions options = {.identity = "m", .secret = {9}},
+                 integrity::Mode mode = integrity::Mode::kOff)
+      : pool(std::move(
+                 PagePool::create(tiny_layout(), {.pages = pages, .integrity = {.mode = mode}}))
+                 .value()),
         index(*pool, options) {}
 
   // A sequence with these tokens in its cache: what it found and what it computed.
@@ -193,6 +197,82 @@ TEST(PrefixIndex, SwitchedOffItStaysEmptyAndFindsNothing) {
   bench.index.insert(kAlice, tokens, table);
   EXPECT_EQ(bench.index.size(), 0);
   EXPECT_EQ(bench.known(kAlice, tokens), 0);
+}
+
+// --- damage, in a pool whose tracker only looks on
+
+struct DamagedBench : Bench {
+  DamagedBench() : Bench(4, {.identity = "m", .secret = {9}}, integrity::Mode::kObserve) {
+    injector.attach(*pool);
+  }
+  void damage(integrity::Fault fault, const PageTable& table) {
+    std::vector<integrity::Reading> readings{{table.pages(), table.leases(), 0, 1}};
+    injector.order(fault);
+    injector.after_snapshot_build(readings);
+    EXPECT_EQ(injector.waiting(), 0u);
+  }
+  // The tracker's count of books that contradict each other.
+  uint64_t told() const {
+    const auto kind = static_cast<size_t>(integrity::Kind::kBooks);
+    return pool->integrity().report().mismatches[kind];
+  }
+
+  integrity::Injector injector;
+};
+
+TEST(PrefixIndex, APageThatItKnowsInAnotherPlaceIsToldAndNotTakenInTwice) {
+  DamagedBench bench;
+  const Tokens tokens = tokens_from(0, 48);
+  PageTable table = bench.sequence(kAlice, tokens);
+  bench.index.insert(kAlice, tokens_from(0, 16), table);
+  bench.damage(integrity::Fault::kPermutedTable, table);
+  bench.index.insert(kAlice, tokens, table);
+  EXPECT_EQ(bench.index.size(), 1);
+  EXPECT_EQ(bench.told(), 1u);
+}
+
+TEST(PrefixIndex, ANodeOfALifeThatIsOverIsToldAndForgotten) {
+  DamagedBench bench;
+  const Tokens known = tokens_from(0, 16);
+  PageTable lost = bench.sequence(kAlice, known);
+  bench.index.insert(kAlice, known, lost);
+  // The sequence's reference and the index's: the page is free and has another life.
+  for (int i = 0; i < 2; ++i) bench.damage(integrity::Fault::kMissedReference, lost);
+  const Tokens other = tokens_from(500, 64);
+  PageTable table = bench.sequence(kAlice, other);
+  ASSERT_EQ(table.pages()[3], lost.pages()[0]);
+  bench.index.insert(kAlice, other, table);
+  EXPECT_EQ(bench.index.size(), 3);  // and without the page that was in doubt
+  EXPECT_GT(bench.told(), 0u);
+  bench.index.insert(kAlice, other, table);
+  EXPECT_EQ(bench.index.size(), 4);
+  PageTable next(*bench.pool, 64);
+  EXPECT_EQ(bench.index.match(kAlice, tokens_from(0, 17), next), 0);
+}
+
+TEST(PrefixIndex, ANodeWhosePageHasAnotherTagIsNotHandedOut) {
+  DamagedBench bench;
+  const Tokens tokens = tokens_from(0, 16);
+  PageTable table = bench.sequence(kAlice, tokens);
+  bench.index.insert(kAlice, tokens, table);
+  bench.damage(integrity::Fault::kTagFlip, table);
+  EXPECT_EQ(bench.known(kAlice, tokens_from(0, 17)), 0);
+  EXPECT_EQ(bench.index.size(), 0);
+  EXPECT_EQ(bench.pool->counts().quarantined, 1);
+  table.clear();
+  EXPECT_EQ(bench.pool->counts().available, 3);
+}
+
+TEST(PrefixIndex, TakesNothingOfADistrustedTable) {
+  Bench bench;
+  const Tokens tokens = tokens_from(0, 40);
+  PageTable table = bench.sequence(kAlice, tokens);
+  table.distrust();
+  PageTable moved = std::move(table);
+  bench.index.insert(kAlice, tokens, moved);
+  EXPECT_EQ(bench.index.size(), 0);
+  moved.clear();
+  EXPECT_TRUE(moved.trusted());
 }
 
 // Random sequences of two tenants over a small alphabet of pages, against a plain model: for every

@@ -210,6 +210,69 @@ TEST(Integrity, ObserveCountsAndGoesOn) {
   EXPECT_GT(outcome.foreign_slots, 0u);
 }
 
+// Whatever is damaged, as often as that can happen to one engine, while it only looks on.
+class EveryFaultObserved : public ::testing::TestWithParam<Fault> {};
+
+void observe_many(Fault fault, uint64_t seed, bool split, bool in_prefill) {
+  base::Rng rng(seed);
+  CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
+  Injector injector(seed);
+  StackOptions options = options_of(split, Mode::kObserve);
+  options.pages = split ? 60 : 44;  // so that pages are evicted and requests preempted
+  if (split) options.prefill_pages = 34;
+  (in_prefill ? options.prefill_faults : options.faults) = &injector;
+  EngineStack stack(decoder, options);
+  std::vector<Asked> all;
+  for (int step = 0; all.size() < 24; ++step) {
+    if (step % 4 == 0) all.push_back(submit(stack, any_ask(rng)));
+    if (step % 24 == 12) injector.order(fault);
+    stack.step();
+  }
+  ASSERT_TRUE(stack.run_until_idle());
+  EXPECT_GT(injector.done().size(), 1u);
+  for (const Asked& one : all) EXPECT_EQ(one.running.sink->finishes(), 1);
+  const kv::PageCounts counts = stack.pages().counts();
+  EXPECT_EQ(counts.available + counts.cached + counts.quarantined, counts.total);
+}
+
+TEST_P(EveryFaultObserved, EndsNoProcess) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    observe_many(GetParam(), seed, false, false);
+    observe_many(GetParam(), seed, true, false);
+    observe_many(GetParam(), seed, true, true);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Integrity, EveryFaultObserved,
+                         ::testing::Values(Fault::kStaleMapping, Fault::kOverwrittenEntry,
+                                           Fault::kOutOfRangeId, Fault::kWrongOrder,
+                                           Fault::kPermutedTable, Fault::kDoubleAllocation,
+                                           Fault::kMissedReference, Fault::kTagFlip,
+                                           Fault::kWrongLabel, Fault::kTailFlip),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+// What was found to be wrong is not handed to whoever asks for the same text next.
+TEST(Integrity, ObserveKeepsAPermutedTableOutOfThePrefixIndex) {
+  CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
+  Injector injector;
+  StackOptions options = options_of(false, Mode::kObserve);
+  options.faults = &injector;
+  EngineStack stack(decoder, options);
+  const Ask ask{text(1, 100), 20, 0};
+  submit(stack, ask);
+  for (int i = 0; i < 2; ++i) stack.step();
+  injector.order(Fault::kPermutedTable);
+  ASSERT_TRUE(stack.run_until_idle());
+  ASSERT_EQ(injector.done().size(), 1u);
+  EXPECT_GT(stack.mismatches(Kind::kStamp), 0u);
+  EXPECT_EQ(stack.index().size(), 0);
+  const Asked again = submit(stack, ask);
+  ASSERT_TRUE(stack.run_until_idle());
+  EXPECT_EQ(expect_right_or_refused({again}), 0);
+  stack.expect_idle();
+}
+
 TEST(Integrity, NoModeReadsOutsideOfThePool) {
   base::Rng rng(3);
   CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);

@@ -168,6 +168,8 @@ bool Injector::damage_books(Fault fault, std::span<Reading> readings) {
   Reading* reading = victim(readings, 1);
   if (reading == nullptr) return false;
   const PageId page = reading->pages[rng_.below(reading->pages.size())];
+  // Where the books are wrong already, nobody holds the page.
+  if (pool_->lease_count_[static_cast<size_t>(page)] == 0) return false;
   switch (fault) {
     case Fault::kDoubleAllocation:
       hand_out_next(page);
@@ -212,7 +214,7 @@ void Injector::lose_reference(PageId page) {
     return;
   }
   pool.indexed_[index] = 0;
-  pool.tags_[index] = pool.next_tag();
+  pool.renew_tag(page);
   pool.tracker_->note(page, Transition::kFreed, pool.tags_[index]);
   pool.push_free(page);
 }
