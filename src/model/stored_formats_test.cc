@@ -277,8 +277,7 @@ std::vector<float> logits_of(const Written& model, ModelWeights weights,
   facts.vocabulary_size = model.checkpoint->config().vocabulary;
   facts.cache = cache_layout(model.checkpoint->config(), 16, kv::PageFormat::kBf16);
   const auto decoder = Transformer::create(facts, model.checkpoint->config(), std::move(weights),
-                                           kernels, pool, kLimits,
-                                           kernels::Activations::kFp32);
+                                           kernels, pool, kLimits, kernels::Activations::kFp32);
   EXPECT_TRUE(decoder.ok());
   const testing::TestCache cache(facts, 16, 4);
   return testing::all_logits(

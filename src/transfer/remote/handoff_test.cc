@@ -346,7 +346,6 @@ TEST(Handoff, MissingPagesAreAskedForAgainAndThenGivenUp) {
   }
 }
 
-
 TEST(Handoff, WatchedPagesArriveWithTheirStampsAndNothingIsSuspected) {
   HandoffRig rig({.pages = 8, .integrity = kv::integrity::Mode::kAbort});
   ASSERT_TRUE(rig.open());
