@@ -24,7 +24,7 @@ PROMPTS = [
     f"{number} things to know about {topic}: " + "first of all, "
     for number, topic in enumerate(("rivers", "trains", "bread", "clouds", "chess", "salt"), 2)
 ]
-LENGTH = quick(60, 24)
+LENGTH = 60  # so that every request reads several pages
 # What a check of tags, labels and ids sees, in the step that is about to read.
 SEEN_AT_ONCE = (
     "stale_mapping",
