@@ -135,5 +135,55 @@ class Leak(unittest.TestCase):
             self.assertEqual([fault.kind for fault in scenario.judge.log_faults(text)], ["log"])
 
 
+class Orders:
+    """Orders one fault after every so many answers; what `after_answer` of a crowd wants."""
+
+    def __init__(self, faults, every, pool=None):
+        self._left, self._every, self._pool = list(faults), every, pool
+        self.ordered = 0
+
+    async def __call__(self, client, answers):
+        if not self._left or answers % self._every:
+            return
+        await client.post(mix.ADMIN, "/v1/integrity/faults",
+                          {"fault": self._left.pop(), "pool": self._pool})
+        self.ordered += 1
+
+
+@unittest.skipUnless(find_binary(), "needs a built bulkhead")
+class InjectedFaults(unittest.TestCase):
+    """The same oracle over a server that is damaged while it serves."""
+
+    def scenario(self, mode, talks, faults, every, pages=128):
+        flags = ["--page-size", "16", "--kv-cache-memory", str(pages * PAGE_16)]
+        orders = Orders(faults, every)
+        made = Scenario(talks, flags, ["--inject-faults", "--kv-integrity", mode], orders)
+        self.assertGreater(orders.ordered, 0)
+        self.assertEqual(made.codes, [0, 0], made.logs[-1][-2000:])
+        self.assertEqual(made.crowd.unanswered, [])
+        return made
+
+    def test_without_the_check_a_wrong_page_is_a_foreign_answer_and_it_is_seen(self):
+        count = quick(120, 60)
+        faults = ["overwritten_entry"] * 2000
+        made = self.scenario("off", mix.aligned(count), faults, 1)
+        kinds = judge.counted(made.faults())
+        print(f"with the check off: {kinds}", flush=True)
+        self.assertGreater(kinds.get("answer", 0), 0)
+        self.assertGreater(kinds.get("foreign", 0), 0)
+
+    def test_with_the_check_who_is_hit_is_told_and_nobody_else_sees_anything(self):
+        for name, talks in (("aligned", mix.aligned(quick(120, 60))),
+                            ("mixed", mix.conversations(quick(120, 40), 16))):
+            with self.subTest(name):
+                faults = ["overwritten_entry", "stale_mapping", "wrong_order"] * 4
+                made = self.scenario("abort", talks, faults, quick(8, 4))
+                found = made.faults(may_fail=["kv_integrity"])
+                errors = judge.errors(made.crowd.outcomes)
+                print(f"with the check, {name}: {errors}", flush=True)
+                self.assertEqual(found[:5], [])
+                self.assertGreater(errors.get("kv_integrity", 0), 0)
+
+
 if __name__ == "__main__":
     unittest.main()
