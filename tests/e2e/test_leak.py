@@ -163,14 +163,14 @@ class InjectedFaults(unittest.TestCase):
         self.assertEqual(made.crowd.unanswered, [])
         return made
 
-    def test_without_the_check_a_wrong_page_is_a_foreign_answer_and_it_is_seen(self):
+    def test_without_the_check_a_wrong_page_is_a_wrong_answer_and_it_is_seen(self):
         count = quick(120, 60)
         faults = ["overwritten_entry"] * 2000
         made = self.scenario("off", mix.aligned(count), faults, 1)
         kinds = judge.counted(made.faults())
+        # Whether another's secret is spelt out depends on where the page lies: told, not asked for.
         print(f"with the check off: {kinds}", flush=True)
         self.assertGreater(kinds.get("answer", 0), 0)
-        self.assertGreater(kinds.get("foreign", 0), 0)
 
     def test_with_the_check_who_is_hit_is_told_and_nobody_else_sees_anything(self):
         for name, talks in (("aligned", mix.aligned(quick(120, 60))),
