@@ -46,6 +46,7 @@ void write_event(base::JsonWriter& json, const wire::IntegrityEvent& event) {
   json.key("page").value(event.page);
   json.key("tag").value(hex(event.found_tag));
   json.key("label").value(hex(event.found_label));
+  json.key("place").value(event.found_place);
   json.end_object();
   json.key("expected").begin_object();
   json.key("page").value(event.expected_page);

@@ -47,10 +47,10 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   return *this;
 }
 
-Lease Reservation::take(Label label) {
+Lease Reservation::take(Label label, Place place) {
   BH_CHECK(pool_ != nullptr && pages_ > 0, "take() of an exhausted reservation");
   --pages_;
-  return pool_->take_reserved(label);
+  return pool_->take_reserved(label, place);
 }
 
 void Reservation::release() {
@@ -139,7 +139,7 @@ PoolSnapshot PagePool::snapshot() const {
   return snapshot;
 }
 
-Lease PagePool::take_reserved(Label label) {
+Lease PagePool::take_reserved(Label label, Place place) {
   BH_CHECK(reserved_ > 0 && free_ > 0, "a reserved page is free");
   --reserved_;
   const PageId page = pop_free();
@@ -148,6 +148,7 @@ Lease PagePool::take_reserved(Label label) {
   lease_count_[index] = 1;
   renew_tag(page);
   tracker_->set_label(page, label);
+  tracker_->set_place(page, place);
   tracker_->note(page, Transition::kAllocated, tags_[index]);
   return Lease(this, PageRef{page, tags_[index]}, label);
 }

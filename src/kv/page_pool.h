@@ -53,8 +53,8 @@ class Reservation {
   ~Reservation() { release(); }
 
   int32_t pages() const { return pages_; }
-  // The next promised page, for content of this label; there must be one left.
-  Lease take(Label label = 0);
+  // The next promised page, for content of this label and place; there must be one left.
+  Lease take(Label label = 0, Place place = kNoPlace);
   void release();
 
  private:
@@ -150,7 +150,7 @@ class PagePool {
   friend class integrity::Injector;
 
   PagePool(const PageLayout& layout, const PagePoolOptions& options, device::Buffer arena);
-  Lease take_reserved(Label label);
+  Lease take_reserved(Label label, Place place);
   void unreserve(int32_t pages);
   void add_lease(const Lease& lease);
   void drop_lease(const Lease& lease);

@@ -29,6 +29,11 @@ inline Label label_of(const std::array<uint8_t, 32>& tenant) {
   return any && label == 0 ? 1 : label;
 }
 
+// Which page of its sequence's text a page holds, counted from 0. It belongs to the page's life:
+// whoever shares the page has it in this place, since what is shared are common starts.
+using Place = int32_t;
+constexpr Place kNoPlace = -1;  // in no sequence's table
+
 struct PageRef {
   PageId page = -1;
   Tag tag = 0;

@@ -31,7 +31,7 @@ bool PageTable::cover(int64_t tokens) {
   while (covered_tokens() < tokens) {
     if (promise_.pages() == 0) promise_ = pool_->reserve(1);
     if (promise_.pages() == 0) return false;
-    append(promise_.take(label_));
+    append(promise_.take(label_, static_cast<Place>(ids_.size())));
   }
   return true;
 }

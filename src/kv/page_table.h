@@ -1,8 +1,9 @@
 // Which page holds which stretch of one sequence, and the promise of the pages it needs next.
 //
 // Threads: step thread only. Invariants: entry i holds positions [i * page_tokens, (i+1) *
-// page_tokens); every entry is a lease, so a page named here cannot be reused; shared pages come
-// first and are never written; nothing here allocates after construction.
+// page_tokens), and its page was handed out for place i, here or in the table that it is shared
+// with; every entry is a lease, so a page named here cannot be reused; shared pages come first and
+// are never written; nothing here allocates after construction.
 #pragma once
 
 #include <cstdint>

@@ -275,6 +275,31 @@ TEST(PrefixIndex, TakesNothingOfADistrustedTable) {
   EXPECT_TRUE(moved.trusted());
 }
 
+// What a step holds against the number of an entry is the page's own, whoever computed it.
+TEST(PrefixIndex, ASharedPageHasOnePlaceForAllItsReaders) {
+  Bench bench(16, {.identity = "m", .secret = {9}}, integrity::Mode::kAbort);
+  const Tokens tokens = tokens_from(0, 70);
+  PageTable first = bench.sequence(kAlice, tokens);
+  PageTable meanwhile = bench.sequence(kAlice, tokens);
+  bench.index.insert(kAlice, tokens, first);
+  bench.index.insert(kAlice, tokens, meanwhile);  // changes over to the pages of the first
+  PageTable hit = bench.sequence(kAlice, tokens);
+  EXPECT_EQ(meanwhile.pages()[3], first.pages()[3]);
+  EXPECT_EQ(hit.pages()[3], first.pages()[3]);
+  // The last page is each one's own, and the next one grows.
+  for (PageTable* table : {&first, &meanwhile, &hit}) ASSERT_TRUE(table->cover(96));
+  for (const PageTable* table : {&first, &meanwhile, &hit}) {
+    for (size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(bench.pool->integrity().place(table->pages()[i]), static_cast<Place>(i));
+    }
+    const integrity::Reading reading{table->pages(), table->leases(), 0, 1};
+    uint8_t bad = 0;
+    EXPECT_EQ(bench.pool->integrity().check(std::span(&reading, 1), integrity::Phase::kBefore,
+                                            std::span(&bad, 1)),
+              0u);
+  }
+}
+
 // Random sequences of two tenants over a small alphabet of pages, against a plain model: for every
 // life of a page, whose tokens it was computed for.
 class RandomUse {

@@ -33,6 +33,7 @@ wire::IntegrityEvent event_of(const Mismatch& what) {
   out.page = what.page;
   out.found_tag = what.found_tag;
   out.found_label = what.found_label;
+  out.found_place = what.found_place;
   out.expected_page = what.expected_page;
   out.expected_tag = what.expected_tag;
   out.expected_label = what.expected_label;

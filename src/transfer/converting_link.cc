@@ -149,7 +149,7 @@ bool ConvertingLink::verify(kv::PagePool& pool, const kv::PageTable& table, cons
   const auto pages = static_cast<size_t>(parcel.converted - parcel.before);
   const kv::integrity::Reading reading{
       table.pages().subspan(begin, pages), table.leases().subspan(begin, pages),
-      kv::label_of(parcel.handoff.state.cache.tenant), parcel.handoff.state.id};
+      kv::label_of(parcel.handoff.state.cache.tenant), parcel.handoff.state.id, parcel.before};
   uint8_t bad = 0;
   if (tracker.check(std::span(&reading, 1), phase, std::span(&bad, 1)) == 0) return true;
   if (tracker.mode() != kv::integrity::Mode::kAbort) return true;

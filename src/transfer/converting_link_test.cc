@@ -10,6 +10,7 @@
 
 #include "kernels/kv_write.h"
 #include "kv/integrity/stamp.h"
+#include "kv/integrity/testing/tracked_pool.h"
 
 namespace bulkhead::transfer {
 namespace {
@@ -207,6 +208,34 @@ TEST(ConvertingLink, APageThatIsNotTheReadersIsNotCopied) {
   EXPECT_FALSE(received->intact);
   received.reset();
   bench.expect_idle();
+}
+
+// Watched in pieces, each from its own place on, as well as in one.
+TEST(ConvertingLink, PagesThatChangedPlacesInATableAreNotHandedOver) {
+  for (const int32_t pages_per_step : {1, 16}) {
+    for (const bool exchanged : {false, true}) {
+      Bench bench(pages_per_step, nullptr, kv::integrity::Mode::kAbort);
+      ASSERT_TRUE(bench.link.reserve(1, 5 * kPageTokens));
+      Handoff handoff;
+      handoff.state.slot = 1;
+      handoff.state.tokens.assign(4 * kPageTokens + 1, 7);
+      handoff.state.prompt_tokens = handoff.state.written = 4 * kPageTokens;
+      handoff.state.max_tokens = 4;
+      handoff.pages = kv::PageTable(*bench.from, 5 * kPageTokens);
+      ASSERT_TRUE(handoff.pages.cover(4 * kPageTokens));
+      if (exchanged) kv::integrity::testing::exchange(handoff.pages, 1, 3);
+      bench.link.offer(std::move(handoff));
+      for (int i = 0; i < 4; ++i) bench.link.advance();
+      auto received = bench.link.receive();
+      ASSERT_TRUE(received.has_value());
+      EXPECT_EQ(received->intact, !exchanged);
+      EXPECT_EQ(bench.tokens_seen.size(), !exchanged ? 4u : pages_per_step == 1 ? 1u : 0u);
+      const auto counts = bench.from->integrity().report().mismatches;
+      EXPECT_EQ(counts[static_cast<size_t>(kv::integrity::Kind::kMisplaced)] > 0, exchanged);
+      received.reset();
+      bench.expect_idle();
+    }
+  }
 }
 
 TEST(ConvertingLink, WhatDoesNotFitNowIsNotPromised) {

@@ -32,6 +32,7 @@ struct IntegrityEvent {
   int32_t page = -1;
   uint64_t found_tag = 0;
   uint32_t found_label = 0;
+  int32_t found_place = -1;  // of the sequence's text; -1: none
   int32_t expected_page = -1;
   uint64_t expected_tag = 0;
   uint32_t expected_label = 0;

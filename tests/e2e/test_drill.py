@@ -101,6 +101,7 @@ class Drill(unittest.TestCase):
                 ("stale_mapping", "prefill"),
                 ("stale_mapping", "decode"),
                 ("permuted_table", "prefill"),
+                ("permuted_table", "decode"),
                 ("wrong_label", "prefill"),
                 ("wrong_label", "decode"),
             },

@@ -176,8 +176,9 @@ TEST_P(EveryFault, EndsWhomItHitsAndNobodyElseInPrefillsOwnPages) {
 INSTANTIATE_TEST_SUITE_P(Integrity, EveryFault,
                          ::testing::Values(Fault::kStaleMapping, Fault::kOverwrittenEntry,
                                            Fault::kOutOfRangeId, Fault::kWrongOrder,
-                                           Fault::kDoubleAllocation, Fault::kMissedReference,
-                                           Fault::kTagFlip, Fault::kWrongLabel),
+                                           Fault::kPermutedTable, Fault::kDoubleAllocation,
+                                           Fault::kMissedReference, Fault::kTagFlip,
+                                           Fault::kWrongLabel),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 // Nobody has a digest of a page that is still written.
@@ -265,6 +266,7 @@ TEST(Integrity, ObserveKeepsAPermutedTableOutOfThePrefixIndex) {
   injector.order(Fault::kPermutedTable);
   ASSERT_TRUE(stack.run_until_idle());
   ASSERT_EQ(injector.done().size(), 1u);
+  EXPECT_GT(stack.mismatches(Kind::kMisplaced), 0u);
   EXPECT_GT(stack.mismatches(Kind::kStamp), 0u);
   EXPECT_EQ(stack.index().size(), 0);
   const Asked again = submit(stack, ask);
@@ -359,29 +361,54 @@ TEST(Integrity, NoPageChangesItsLifeWhileAStepRuns) {
   }
 }
 
-// What tags cannot see: the pages of a table exchanged together with what is expected of them.
-TEST(Integrity, APermutedTableIsSeenByItsStamps) {
+// What tags cannot see: the pages of a table exchanged together with what is expected of them. The
+// very next step does not run, while a prompt is computed as well as in the midst of an answer.
+TEST(Integrity, APermutedTableEndsItsReaderBeforeTheNextStepReads) {
   for (const bool split : {false, true}) {
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
-      base::Rng rng(seed);
+    for (const size_t tokens : {0u, 3u}) {
       CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
-      Injector injector(seed);
+      Injector injector;
       StackOptions options = options_of(split, Mode::kAbort);
-      (split ? options.prefill_faults : options.faults) = &injector;
-      options.prefix_cache = false;
+      (split && tokens == 0 ? options.prefill_faults : options.faults) = &injector;
       EngineStack stack(decoder, options);
-      Ask ask = any_ask(rng);
-      ask.prompt = text(seed, 100);
+      const Ask ask{text(1, 100), 20, 0};
       const Asked asked = submit(stack, ask);
       for (int i = 0; i < 2; ++i) stack.step();
+      if (tokens > 0) step_until(stack, asked, tokens);
+      EXPECT_EQ(stack.mismatches(), 0u);
       injector.order(Fault::kPermutedTable);
-      ASSERT_TRUE(stack.run_until_idle());
+      stack.step();
       ASSERT_EQ(injector.done().size(), 1u);
       EXPECT_TRUE(is_integrity_error(asked.running.sink->finish()));
-      EXPECT_TRUE(asked.running.sink->tokens().empty());
-      EXPECT_GT(stack.mismatches(Kind::kStamp), 0u);
+      EXPECT_EQ(asked.running.sink->tokens().size(), tokens);
+      EXPECT_EQ(stack.mismatches(Kind::kMisplaced), 2u);
+      EXPECT_EQ(stack.mismatches(), 2u);
+      EXPECT_EQ(decoder.faults(), 0u);
+      const Asked again = submit(stack, ask);
+      ASSERT_TRUE(stack.run_until_idle());
+      EXPECT_EQ(expect_right_or_refused({again}), 0);
+      EXPECT_EQ(stack.mismatches(), 2u);
       stack.expect_idle();
     }
+  }
+}
+
+// Nor can places, where a page of another text stands in the right one.
+TEST(Integrity, APageOfAnotherTextIsSeenByItsStampWhenThePromptIsWhole) {
+  for (const bool split : {false, true}) {
+    CheckingDecoder decoder(small_facts(kVocabulary, 1024), kLimits);
+    EngineStack stack(decoder, options_of(split, Mode::kAbort));
+    const Asked asked = submit(stack, {text(1, 100), 20, 0});
+    for (int i = 0; i < 2; ++i) stack.step();
+    ASSERT_EQ(stack.prefill().sequences().size(), 1u);
+    const kv::PageId page = stack.prefill().sequences()[0].pages.pages()[1];
+    stack.filled_pages().integrity().set_stamp(page, {.high = 1, .low = 2});
+    ASSERT_TRUE(stack.run_until_idle());
+    EXPECT_TRUE(is_integrity_error(asked.running.sink->finish()));
+    EXPECT_TRUE(asked.running.sink->tokens().empty());
+    EXPECT_EQ(stack.mismatches(Kind::kStamp), 1u);
+    EXPECT_EQ(stack.index().size(), 0);
+    stack.expect_idle();
   }
 }
 

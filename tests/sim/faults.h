@@ -60,11 +60,8 @@ inline bool is_of_processes(FaultKind kind) {
   return kind >= FaultKind::kCrashPrefill && !is_of_memory(kind);
 }
 // Noticed before a token gets out. A bit that flips in a page at rest is seen by the scrubber when
-// it comes by; a table that is exchanged together with what is expected of it, by stamps, which a
-// sequence that already decodes is not held against.
-inline bool is_promised(FaultKind kind) {
-  return kind != FaultKind::kPageFlip && kind != FaultKind::kPermutedTable;
-}
+// it comes by.
+inline bool is_promised(FaultKind kind) { return kind != FaultKind::kPageFlip; }
 // What may make a page, or what is known of it, wrong: the cause of a kv_integrity.
 inline bool damages_pages(FaultKind kind) {
   return is_of_memory(kind) || kind == FaultKind::kSwapPayload || kind == FaultKind::kSwapLayers ||

@@ -18,6 +18,7 @@ namespace bulkhead::sim {
 enum class Mechanism : uint8_t {
   kTag,         // before or after a step: the page has another life, or is another one
   kLabel,       // it is another tenant's
+  kMisplaced,   // it was given to another place of the text
   kOutOfRange,  // it is none
   kWithdrawn,   // it was withdrawn for somebody else's sake
   kStamp,       // it holds another place or another text

@@ -37,7 +37,7 @@ TEST(Sim, FixedSeedsPass) {
   }
   if (seeds() < 200) return;
   // It was not an idle exercise.
-  EXPECT_EQ(struck.size(), kFaultKinds - 2) << "every kind whose detection is promised";
+  EXPECT_EQ(struck.size(), kFaultKinds - 1) << "every kind whose detection is promised";
   EXPECT_GT(totals.noticed[static_cast<size_t>(Mechanism::kTag)], 100u);
   EXPECT_GT(totals.answered, 10'000u);
   EXPECT_GT(totals.cut, 1'000u);

@@ -272,8 +272,9 @@ class World {
 
 std::string_view to_string(Mechanism mechanism) {
   static constexpr std::array<std::string_view, kMechanisms> kNames = {
-      "tag",      "label",    "range", "withdrawn", "stamp",  "scrub", "finite",  "books",
-      "checksum", "sequence", "fence", "cover",     "record", "lease", "session", "membership",
+      "tag",   "label",  "misplaced", "range",    "withdrawn",  "stamp",
+      "scrub", "finite", "books",     "checksum", "sequence",   "fence",
+      "cover", "record", "lease",     "session",  "membership",
   };
   return kNames[static_cast<size_t>(mechanism)];
 }

@@ -29,7 +29,7 @@ enum class Fault : uint8_t {
   kOutOfRangeId,      // an entry names no page of the pool
   kWrongOrder,        // two entries are exchanged
   // In the sequence's own table, with what it expects:
-  kPermutedTable,  // two pages are exchanged: only stamps can tell
+  kPermutedTable,  // two pages are exchanged: tags cannot tell, their places do
   // In the pool's books:
   kDoubleAllocation,  // a page that is held is the next to be handed out
   kMissedReference,   // a page has one lease less than holders

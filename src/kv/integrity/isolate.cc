@@ -22,15 +22,18 @@ void isolate(PagePool& pool, const Reading& reading, Phase phase) {
     const Label label = pool.integrity().label(page);
     const bool foreign =
         label != expected.label() || (expected.label() != 0 && expected.label() != reading.label);
-    if (found == page && !life_ended && !foreign) continue;
-    // Another tenant's page is in order; it should only not have been given to this reader.
+    const bool misplaced = pool.integrity().place(page) != reading.first + static_cast<int64_t>(i);
+    if (found == page && !life_ended && !foreign && !misplaced) continue;
+    // Another tenant's page is in order, and so is one of another place, but not for this reader;
+    // and where the index gave it out it would do so again.
     const bool books_wrong = life_ended || label != expected.label();
     if (books_wrong || (found != page && pool.held_once(page))) {
       pool.quarantine(page);
-    } else if (foreign) {
+    } else if (foreign || misplaced) {
       pool.forget(page);
     }
-    if (phase == Phase::kAfter && found != page && in_pool(pool, found)) {
+    const bool written_over = found != page || misplaced;
+    if (phase == Phase::kAfter && written_over && in_pool(pool, found)) {
       pool.quarantine(found);
     }
   }

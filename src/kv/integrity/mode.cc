@@ -20,6 +20,8 @@ std::string_view to_string(Kind kind) {
       return "tag";
     case Kind::kLabel:
       return "label";
+    case Kind::kMisplaced:
+      return "misplaced";
     case Kind::kOutOfRange:
       return "out_of_range";
     case Kind::kQuarantined:

@@ -19,6 +19,7 @@ enum class Mode : uint8_t {
 enum class Kind : uint8_t {
   kTag,          // the page has another life than the one that was handed out, or is another page
   kLabel,        // the page is another tenant's
+  kMisplaced,    // the page was given to another place of a sequence's text
   kOutOfRange,   // no page of the pool, or more or fewer pages than there should be
   kQuarantined,  // the page was withdrawn from all its holders
   kStamp,        // the page holds another place of another text
@@ -26,10 +27,10 @@ enum class Kind : uint8_t {
   kNonFinite,    // logits that are no numbers
   kBooks,        // leases and free list contradict each other
 };
-constexpr size_t kKinds = 8;
-constexpr std::array<Kind, kKinds> kAllKinds = {Kind::kTag,         Kind::kLabel, Kind::kOutOfRange,
-                                                Kind::kQuarantined, Kind::kStamp, Kind::kDigest,
-                                                Kind::kNonFinite,   Kind::kBooks};
+constexpr size_t kKinds = 9;
+constexpr std::array<Kind, kKinds> kAllKinds = {
+    Kind::kTag,   Kind::kLabel,  Kind::kMisplaced, Kind::kOutOfRange, Kind::kQuarantined,
+    Kind::kStamp, Kind::kDigest, Kind::kNonFinite, Kind::kBooks};
 
 // When something was looked at.
 enum class Phase : uint8_t {

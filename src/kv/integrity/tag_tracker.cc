@@ -39,6 +39,8 @@ class NoTracker final : public Tracker {
   void note(PageId, Transition, Tag) override {}
   void set_label(PageId, Label) override {}
   Label label(PageId) const override { return 0; }
+  void set_place(PageId, Place) override {}
+  Place place(PageId) const override { return kNoPlace; }
   void set_stamp(PageId, const Mark&) override {}
   std::optional<Mark> stamp(PageId) const override { return std::nullopt; }
   void want_seal(PageId) override {}
@@ -58,7 +60,7 @@ std::unique_ptr<Tracker> make_tracker(Options options, std::span<const Tag> tags
 }
 
 TagTracker::TagTracker(Options options, std::span<const Tag> tags)
-    : options_(std::move(options)), tags_(tags), labels_(tags.size(), 0), facts_(tags.size()) {
+    : options_(std::move(options)), tags_(tags), standings_(tags.size()), facts_(tags.size()) {
   quarantined_.reserve(tags.size());
 }
 
@@ -67,6 +69,7 @@ TagTracker::TagTracker(Options options, std::span<const Tag> tags)
 bool TagTracker::is_wrong(const Reading& reading) const {
   if (reading.pages.size() != reading.expected.size()) return true;
   const auto total = static_cast<uint32_t>(tags_.size());
+  auto expected_place = static_cast<uint32_t>(reading.first);
   uint64_t wrong = 0;
   for (size_t i = 0; i < reading.pages.size(); ++i) {
     const Lease& expected = reading.expected[i];
@@ -75,7 +78,8 @@ bool TagTracker::is_wrong(const Reading& reading) const {
     wrong |= static_cast<uint64_t>(page >= total);
     wrong |= page ^ static_cast<uint32_t>(expected.page());
     wrong |= tags_[safe] ^ expected.tag();
-    wrong |= labels_[safe] ^ expected.label();
+    wrong |= standings_[safe].label ^ expected.label();
+    wrong |= static_cast<uint32_t>(standings_[safe].place) ^ expected_place++;
     wrong |= static_cast<uint64_t>(expected.label() != reading.label) &
              static_cast<uint64_t>(expected.label() != 0);
   }
@@ -106,7 +110,7 @@ size_t TagTracker::check(std::span<const Reading> readings, Phase phase, std::sp
 std::optional<Mismatch> TagTracker::judge(const Reading& reading, size_t entry) const {
   Mismatch what;
   what.reader = reading.reader;
-  what.entry = static_cast<int64_t>(entry);
+  what.entry = reading.first + static_cast<int64_t>(entry);
   what.expected_label = reading.label;
   if (entry < reading.expected.size()) {
     const Lease& expected = reading.expected[entry];
@@ -119,7 +123,7 @@ std::optional<Mismatch> TagTracker::judge(const Reading& reading, size_t entry) 
   if (!in_pool(what.page) || what.expected_page < 0) return what;
   const auto page = static_cast<size_t>(what.page);
   what.found_tag = tags_[page];
-  what.found_label = labels_[page];
+  what.found_label = standings_[page].label;
   what.kind = facts_[page].quarantined ? Kind::kQuarantined : Kind::kTag;
   if (what.page != what.expected_page || what.found_tag != what.expected_tag) return what;
   what.kind = Kind::kLabel;
@@ -128,6 +132,8 @@ std::optional<Mismatch> TagTracker::judge(const Reading& reading, size_t entry) 
     what.expected_label = reading.label;
     return what;
   }
+  what.kind = Kind::kMisplaced;
+  if (standings_[page].place != what.entry) return what;
   return std::nullopt;
 }
 
@@ -150,6 +156,7 @@ void TagTracker::found(Mismatch what) {
   count(mismatches_[static_cast<size_t>(what.kind)], 1);
   const PageId page = in_pool(what.expected_page) ? what.expected_page : what.page;
   if (in_pool(page)) what.history = history(page);
+  if (in_pool(what.page)) what.found_place = place(what.page);
   tell(std::move(what));
 }
 
@@ -184,6 +191,7 @@ void TagTracker::log(const Mismatch& what) const {
                                             {"page", int64_t{what.page}},
                                             {"found_tag", hex(what.found_tag)},
                                             {"found_label", hex(what.found_label)},
+                                            {"found_place", int64_t{what.found_place}},
                                             {"expected_page", int64_t{what.expected_page}},
                                             {"expected_tag", hex(what.expected_tag)},
                                             {"expected_label", hex(what.expected_label)},
@@ -216,7 +224,13 @@ std::vector<Moment> TagTracker::history(PageId page) const {
   return out;
 }
 
-void TagTracker::set_label(PageId page, Label label) { labels_[static_cast<size_t>(page)] = label; }
+void TagTracker::set_label(PageId page, Label label) {
+  standings_[static_cast<size_t>(page)].label = label;
+}
+
+void TagTracker::set_place(PageId page, Place place) {
+  standings_[static_cast<size_t>(page)].place = place;
+}
 
 void TagTracker::set_stamp(PageId page, const Mark& stamp) {
   facts(page).stamp = stamp;

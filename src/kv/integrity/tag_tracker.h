@@ -1,4 +1,5 @@
-// The tracker of the modes observe and abort: labels, stamps, digests and last moments of pages.
+// The tracker of the modes observe and abort: labels, places, stamps, digests and last moments of
+// pages.
 //
 // Threads: as Tracker. Invariants: check() looks at every entry without a branch on what it finds;
 // one event is told for each reading, the first entry that is wrong, while every wrong entry
@@ -23,7 +24,9 @@ class TagTracker final : public Tracker {
   void found(Mismatch what) override;
   void note(PageId page, Transition what, Tag tag) override;
   void set_label(PageId page, Label label) override;
-  Label label(PageId page) const override { return labels_[static_cast<size_t>(page)]; }
+  Label label(PageId page) const override { return standings_[static_cast<size_t>(page)].label; }
+  void set_place(PageId page, Place place) override;
+  Place place(PageId page) const override { return standings_[static_cast<size_t>(page)].place; }
   void set_stamp(PageId page, const Mark& stamp) override;
   std::optional<Mark> stamp(PageId page) const override;
   void want_seal(PageId page) override;
@@ -35,6 +38,11 @@ class TagTracker final : public Tracker {
   Report report() const override;
 
  private:
+  // Whose a page is and for which place, in eight bytes: what every check reads beside the tag.
+  struct Standing {
+    Label label = 0;
+    Place place = kNoPlace;
+  };
   // What is known of a page's content and past.
   struct Facts {
     std::array<Moment, kMomentsKept> moments;  // a ring: number % kMomentsKept of the page's own
@@ -60,7 +68,7 @@ class TagTracker final : public Tracker {
 
   const Options options_;
   const std::span<const Tag> tags_;
-  std::vector<Label> labels_;  // by page, as are facts_
+  std::vector<Standing> standings_;  // by page, as are facts_
   std::vector<Facts> facts_;
   std::deque<PageId> to_seal_;  // in order; what changed meanwhile is passed over
   uint64_t moments_ = 0;

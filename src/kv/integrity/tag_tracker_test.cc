@@ -120,6 +120,51 @@ TEST(TagTracker, ALabelThatChangedUnderItsHolderFails) {
   EXPECT_EQ(count(*pool, Kind::kLabel), 1u);
 }
 
+// With the leases: each entry still is what it is expected to be, and in the wrong place.
+TEST(TagTracker, ExchangedPagesOfOneTableFailWhereverTheyAre) {
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t j = i + 1; j < 4; ++j) {
+      TrackedPool pool(8);
+      PageTable table = pool.table(64, 7);
+      testing::exchange(table, i, j);
+      EXPECT_FALSE(passes(*pool, reading_of(table, 42))) << i << " and " << j;
+      EXPECT_EQ(count(*pool, Kind::kMisplaced), 2u);
+      EXPECT_EQ(count_all(*pool), 2u);
+      const Report report = pool->integrity().report();
+      ASSERT_EQ(report.events.size(), 1u);
+      EXPECT_EQ(report.events[0].entry, static_cast<int64_t>(i));
+      EXPECT_EQ(report.events[0].found_place, static_cast<Place>(j));
+      EXPECT_EQ(report.events[0].page, report.events[0].expected_page);
+      testing::exchange(table, i, j);
+      EXPECT_TRUE(passes(*pool, reading_of(table)));
+    }
+  }
+}
+
+TEST(TagTracker, APartOfATableBeginsAtItsOwnPlace) {
+  TrackedPool pool(8);
+  PageTable table = pool.table(64);
+  Reading reading = reading_of(table);
+  reading.pages = reading.pages.subspan(1, 2);
+  reading.expected = reading.expected.subspan(1, 2);
+  reading.first = 1;
+  EXPECT_TRUE(passes(*pool, reading));
+  reading.first = 0;
+  EXPECT_FALSE(passes(*pool, reading));
+  EXPECT_EQ(count(*pool, Kind::kMisplaced), 2u);
+}
+
+TEST(TagTracker, APlaceGoesWithTheLifeOfThePage) {
+  TrackedPool pool(1);
+  {
+    const Lease in_no_table = pool->reserve(1).take();
+  }
+  EXPECT_EQ(pool->integrity().place(0), kNoPlace);
+  PageTable table = pool.table(16);
+  EXPECT_EQ(pool->integrity().place(0), 0);
+  EXPECT_TRUE(passes(*pool, reading_of(table)));
+}
+
 TEST(TagTracker, RepeatedStoriesAreCountedAndToldOnce) {
   TrackedPool pool(4, Mode::kObserve);
   PageTable table = pool.table(16);
@@ -227,6 +272,23 @@ TEST(Isolate, PagesThatOthersHoldInGoodStandingStay) {
   // After the step has read, and written, the page in their place is suspect too.
   isolate(*pool, reading, Phase::kAfter);
   EXPECT_FALSE(passes(*pool, reading_of(foreign)));
+}
+
+// Their bytes are in order, and so are the books; only nobody finds them where they may be wrong.
+TEST(Isolate, MisplacedPagesAreForgottenAndQuarantinedOnlyOnceTheStepMayHaveWritten) {
+  for (const Phase phase : {Phase::kBefore, Phase::kAfter}) {
+    TrackedPool pool(8);
+    PrefixIndex index(*pool, {.identity = "m"});
+    PageTable table = pool.table(64);
+    index.insert({}, std::vector<int32_t>(64, 3), table);
+    testing::exchange(table, 1, 3);
+    isolate(*pool, reading_of(table), phase);
+    EXPECT_EQ(index.size(), 1);
+    EXPECT_EQ(pool->counts().quarantined, phase == Phase::kBefore ? 0 : 2);
+    table.clear();
+    index.clear();
+    EXPECT_THAT(validate_idle(pool->snapshot()), IsEmpty());
+  }
 }
 
 TEST(Isolate, AStaleIndexNodeFailsAndIsForgotten) {

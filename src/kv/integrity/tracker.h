@@ -1,9 +1,10 @@
 // Whether the pages that a step reads are the ones it was given: the port that pools call.
 //
 // A tracker belongs to one page pool and is chosen once, when the pool is made. With mode `off` it
-// does nothing and keeps nothing. Otherwise it keeps, for each page, its tenant's label, its stamp,
-// the digest it was sealed with, and its last transitions; what is expected never comes from here
-// but from the leases of whoever reads.
+// does nothing and keeps nothing. Otherwise it keeps, for each page, its tenant's label, the place
+// that it was handed out for, its stamp, the digest it was sealed with, and its last transitions;
+// what is expected never comes from here but from whoever reads: from its leases, and for the place
+// from the number of the entry.
 //
 // Threads: step thread only, except mode() and report(), which any thread may call. Invariants:
 // check() and the record functions allocate nothing; only mismatches allocate (their story).
@@ -30,6 +31,7 @@ struct Reading {
   std::span<const Lease> expected;  // as recorded by whoever produced the pages
   Label label = 0;                  // of the reader's tenant
   uint64_t reader = 0;              // its request
+  Place first = 0;                  // the place of the first entry; the others follow
 };
 
 // 128 bits that say what a page holds: stamp.h makes them of text and place, a digest of bytes.
@@ -56,6 +58,7 @@ struct Mismatch {
   PageId page = -1;     // that was found
   Tag found_tag = 0;
   Label found_label = 0;
+  Place found_place = kNoPlace;  // filled in
   PageId expected_page = -1;
   Tag expected_tag = 0;
   Label expected_label = 0;
@@ -88,9 +91,9 @@ class Tracker {
   virtual Mode mode() const = 0;
   bool is_on() const { return mode() != Mode::kOff; }
 
-  // Compares every entry of every reading: same page, tag and label, and the label that of the
-  // reader or 0. Sets bad[i] for each reading with a mismatch and returns how many there are.
-  // Each one is counted and logged.
+  // Compares every entry of every reading: same page, tag and label, the label that of the reader
+  // or 0, and a page that was handed out for the entry's place. Sets bad[i] for each reading with a
+  // mismatch and returns how many there are. Each one is counted and logged.
   virtual size_t check(std::span<const Reading> readings, Phase phase, std::span<uint8_t> bad) = 0;
   // Found by somebody else: counts and logs.
   virtual void found(Mismatch what) = 0;
@@ -99,6 +102,8 @@ class Tracker {
   virtual void note(PageId page, Transition what, Tag tag) = 0;
   virtual void set_label(PageId page, Label label) = 0;
   virtual Label label(PageId page) const = 0;
+  virtual void set_place(PageId page, Place place) = 0;
+  virtual Place place(PageId page) const = 0;
 
   // What a page holds, once it is written; forgotten when the page is freed. Nothing: not known.
   virtual void set_stamp(PageId page, const Mark& stamp) = 0;

@@ -392,6 +392,20 @@ TEST(Handoff, ASourcePageThatBecameAnotherTenantsIsNotHandedOver) {
   EXPECT_EQ(rig.balance(), "");
 }
 
+TEST(Handoff, ASourcePageOfAnotherPlaceIsNotHandedOver) {
+  HandoffRig rig({.integrity = kv::integrity::Mode::kAbort});
+  ASSERT_TRUE(rig.open());
+  rig.prefill.tamper = [](kv::PagePool& pool, const kv::PageTable& table) {
+    pool.integrity().set_place(table.pages()[1], 0);
+  };
+  rig.run(transfer(1), 40);
+  ASSERT_TRUE(rig.settle());
+  expect_ended(rig, transfer(1), Fault::kIntegrity, Fault::kIntegrity);
+  const auto counts = rig.prefill.pages->integrity().report().mismatches;
+  EXPECT_EQ(counts[static_cast<size_t>(kv::integrity::Kind::kMisplaced)], 1u);
+  EXPECT_EQ(rig.balance(), "");
+}
+
 // C040, C056: the pool's own hold is dropped when the prompt is done, and its pages are wanted at
 // once.
 TEST(Handoff, SourcePagesAreHeldUntilDecodeHasAccepted) {

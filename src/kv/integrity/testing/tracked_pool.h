@@ -1,4 +1,4 @@
-// A small page pool with its tracker on, for tests.
+// A small page pool with its tracker on, and damage to a table of it, for tests.
 //
 // Threads: one.
 #pragma once
@@ -45,5 +45,13 @@ class TrackedPool {
  private:
   std::unique_ptr<PagePool> pool_;
 };
+
+// Two pages change places in the table, with the leases on them: what no tag tells.
+inline void exchange(PageTable& table, size_t one, size_t other) {
+  auto* leases = const_cast<Lease*>(table.leases().data());
+  auto* pages = const_cast<PageId*>(table.pages().data());
+  std::swap(leases[one], leases[other]);
+  std::swap(pages[one], pages[other]);
+}
 
 }  // namespace bulkhead::kv::integrity::testing
