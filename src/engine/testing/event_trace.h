@@ -13,7 +13,7 @@
 
 namespace bulkhead::engine::testing {
 
-class EventTrace final : public wire::PoolEvents {
+class EventTrace : public wire::PoolEvents {
  public:
   void on_prompt(wire::Slot slot, wire::PromptEvent event) override {
     lines_.push_back(fmt::format("{}: prompt {}+{}", slot, event.position, event.tokens.size()));
