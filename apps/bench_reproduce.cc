@@ -6,7 +6,7 @@
 namespace bulkhead::apps {
 
 int run_bench_reproduce(const ReproduceOptions& options) {
-  const base::Result<bool> holds = reproduce(options, std::cout, std::cerr);
+  const base::Result<bool> holds = reproduce::reproduce(options, std::cout, std::cerr);
   if (holds.ok()) return *holds ? 0 : 1;
   std::cerr << "error: " << holds.error().message << '\n';
   return holds.error().code == base::ErrorCode::kInvalidArgument ? 2 : 1;

@@ -435,21 +435,17 @@ void add_bench_peer(CLI::App* bench, BenchPeerOptions& options) {
   app->final_callback([app, &options] { options.arguments = app->remaining(); });
 }
 
-void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
-  CLI::App* app = bench->add_subcommand(
-      "reproduce", "The published gains of two precisions, measured here side by side");
-  app->add_option("--models", options.models,
-                  "Folder of the random checkpoints mini-K, mini-L and mini-G; where they are not "
-                  "there, what makes them is said")
-      ->type_name("DIR")
-      ->capture_default_str();
-  app->add_option("--isa", options.isa, "Kernel path; default: the strongest there is")
-      ->check(CLI::IsMember({"avx2", "avx512", "amx"}));
-  app->add_option("--threads,-t", options.threads, "Compute threads; default: all")
-      ->check(CLI::Range(1u, 256u));
+// How much of everything, or little of it.
+void add_reproduce_lengths(CLI::App* app, ReproduceOptions& options) {
   CLI::Option* rounds =
       app->add_option("--rounds", options.rounds, "Rounds in turn that a ratio is the median of")
           ->check(CLI::Range(3, 99))
+          ->capture_default_str();
+  CLI::Option* seconds =
+      app->add_option("--seconds", options.seconds,
+                      "Of steps with the integrity check and without it, for each of two models; "
+                      "more of them show less")
+          ->check(in_range(0.0, 3600.0))
           ->capture_default_str();
   CLI::Option* context =
       app->add_option("--context", options.context,
@@ -460,8 +456,37 @@ void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
   app->add_flag("--quick", options.quick,
                 "Tiny models (nano, nano-L), a few seconds, and no speed is judged")
       ->excludes(rounds)
+      ->excludes(seconds)
       ->excludes(context);
+}
+
+void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
+  CLI::App* app = bench->add_subcommand(
+      "reproduce", "The published gains of two precisions, measured here side by side");
+  app->add_option("--models", options.models,
+                  "Folder of the random checkpoints mini-K, mini-L and mini-G; where they are not "
+                  "there, what makes them is said. tiny-moe is taken from the checkout otherwise")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_option("--only", options.only,
+                  "These parts alone, with commas between them; default: all")
+      ->delimiter(',')
+      ->check(
+          CLI::IsMember(std::vector<std::string>(kReproduceParts.begin(), kReproduceParts.end())))
+      ->type_name("PARTS");
+  app->add_option("--json", options.json,
+                  "Write rows and curves here; bench/reproduce_plot.py draws them")
+      ->type_name("FILE");
+  app->add_option("--isa", options.isa, "Kernel path; default: the strongest there is")
+      ->check(CLI::IsMember({"avx2", "avx512", "amx"}));
+  app->add_option("--threads,-t", options.threads, "Compute threads; default: all")
+      ->check(CLI::Range(1u, 256u));
+  add_reproduce_lengths(app, options);
   app->footer(
+      "Parts: sizes (checkpoints, tokens and cost of public models, by arithmetic), caches (FP8 "
+      "and\n"
+      "BF16), weights (INT4, FP8, BF16), deployments (admission, two precisions at once),\n"
+      "integrity (what the page check and digests cost). The log says how long a run will take.\n"
       "Exit code 1 when a row falls short of what this kind of machine has to show, 2 when a "
       "model\n"
       "is missing. Every ratio is of two things done in turn in one run, on this machine.");

@@ -4,8 +4,10 @@
 // Threads: plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace bulkhead::apps {
 
@@ -40,12 +42,18 @@ struct BenchServeOptions {
   bool tolerate_errors = false;
 };
 
+inline constexpr std::array kReproduceParts = {"sizes", "caches", "weights", "deployments",
+                                               "integrity"};
+
 struct ReproduceOptions {
   std::string models = "build/bench";  // folder of the checkpoints that tools/checkpoints makes
+  std::vector<std::string> only;       // of kReproduceParts; empty: all of them
   std::string isa;                     // empty: the strongest
   unsigned threads = 0;                // 0: all
   int rounds = 9;                      // of everything that is timed in turn
+  double seconds = 90.0;               // of steps with and without the integrity check, each model
   int32_t context = 1024;              // tokens of a request's context
+  std::string json;                    // file for rows and curves; empty: none
   bool quick = false;                  // tiny models, and no speed is judged
 };
 

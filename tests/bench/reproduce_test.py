@@ -6,6 +6,7 @@ and what is not about speed holds; models that are not there are named with what
 
 import contextlib
 import io
+import json
 import pathlib
 import subprocess
 import sys
@@ -53,23 +54,58 @@ class Reproduce(unittest.TestCase):
     def test_a_quick_run_prints_every_row_and_judges_no_speed(self):
         with tempfile.TemporaryDirectory() as folder:
             write_tiny_models(folder)
-            run = reproduce("--quick", "--models", folder)
+            run = reproduce("--quick", "--models", folder, "--json", f"{folder}/run.json")
+            written = json.loads(pathlib.Path(folder, "run.json").read_text(encoding="utf-8"))
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         rows = [line.split(" | ") for line in run.stdout.splitlines() if line.startswith("| ")][1:]
         published = [row[0] for row in rows]
         for text in ("resident tokens", "33rd request", "64 requests", "INT4 decode +55 %",
                      "INT4 decode +21 %", "INT4 decode +16 %", "INT4 prefill", "FP8 prefill",
                      "FP8 peak", "equal concurrency", "hybrid", "with decode of INT4",
-                     "twice the prefill"):
+                     "twice the prefill", "705 -> 421", "88 -> 52.6", "1.18 M", "686 k -> 1.37 M",
+                     "30 % cheaper", "integrity check costs"):
             self.assertTrue(any(text in one for one in published), text + "\n" + run.stdout)
         measured = [row[1] for row in rows if row[0].startswith("| INT4 decode")]
         self.assertEqual(sum("int4 x int8 / fp8" in one for one in measured), 3, run.stdout)
         self.assertEqual(sum("int4 / fp8" in one for one in measured), 3, run.stdout)
         for row in rows:
-            judged = row[0].removeprefix("| ") in (
+            judged = "planned" in row[1] or row[0].removeprefix("| ") in (
                 "2.0x resident tokens", "BF16 cannot admit the 33rd request",
                 "FP8 reaches 64 requests")
             self.assertTrue(row[4].startswith("holds" if judged else "reported"), row)
+        self.assertEqual(len(written["rows"]), len(rows))
+        requests = {curve["name"]: [point["requests"] for point in curve["points"]]
+                    for curve in written["curves"]}
+        self.assertEqual(requests["BF16 cache"], [1, 2, 4, 8, 16, 32])
+        for name in ("FP8 cache", "fp8", "int4", "int4 x int8"):
+            self.assertEqual(requests[name], [1, 2, 4, 8, 16, 32, 64], name)
+
+    def test_parts_are_measured_alone_and_ask_for_their_models_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = reproduce("--only", "sizes", "--models", folder)
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            self.assertIn("sizes 0.0: about 0 minutes", run.stderr)
+            self.assertEqual(run.stdout.count("| holds |"), 6, run.stdout)
+            run = reproduce("--quick", "--only", "caches", "--models", folder)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("nano-L", run.stderr)
+            run = reproduce("--only", "everything", "--models", folder)
+            self.assertEqual(run.returncode, 2)
+            run = reproduce("--only", "sizes", "--json", f"{folder}/none/run.json")
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("none/run.json cannot be written", run.stderr)
+
+    def test_the_integrity_part_says_what_the_check_costs_alone_and_in_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_tiny_models(folder)
+            run = reproduce("--quick", "--only", "integrity", "--models", folder)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for text in ("mode abort / off", "mode observe / off",
+                     "mode off / a step built without a check", "p99 of the time between tokens",
+                     "the two comparisons of a step alone, 64 requests of 2 pages",
+                     "digests of its FP8 pages by sender and receiver", "8 pairs"):
+            self.assertIn(text, run.stdout)
+        self.assertNotIn("resident tokens", run.stdout)
 
     def test_a_row_is_printed_before_the_next_is_measured(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import answers  # noqa: E402
 import probe  # noqa: E402
+import reproduce_plot  # noqa: E402
 import scaling  # noqa: E402
 import svg_plot  # noqa: E402
 
@@ -81,6 +82,23 @@ class Plot(unittest.TestCase):
             self.assertEqual(ticks[0], 0)
             self.assertGreaterEqual(ticks[-1], largest * 0.999)
             self.assertTrue(3 <= len(ticks) <= 7, (largest, ticks))
+
+
+class ReproducePlot(unittest.TestCase):
+    def curve(self, figure, chart, name):
+        points = [{"requests": n, "tokens_per_s": 10.0 * n, "p10": 9.0, "p90": 11.0}
+                  for n in (1, 8, 64)]
+        return {"figure": figure, "chart": chart, "name": name, "points": points}
+
+    def test_curves_of_one_chart_share_a_frame_and_of_one_figure_a_picture(self):
+        run = {"curves": [self.curve("caches", "K", "BF16"), self.curve("caches", "K", "FP8"),
+                          self.curve("caches", "L", "BF16"), self.curve("weights", "G", "INT4")]}
+        figures = reproduce_plot.charts_of(run)
+        self.assertEqual(list(figures), ["caches", "weights"])
+        self.assertEqual([chart.title for chart in figures["caches"]], ["K", "L"])
+        self.assertEqual([one.name for one in figures["caches"][0].series], ["BF16", "FP8"])
+        self.assertEqual(figures["weights"][0].series[0].points[-1], (64, 640.0))
+        xml.dom.minidom.parseString(svg_plot.draw(figures["caches"]))
 
 
 class Soak(unittest.TestCase):

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
 double now() {
@@ -79,4 +79,4 @@ Phases phases_of(std::span<const Told> told, int32_t prompt_tokens, int32_t answ
           count * (answer_tokens - 1) / (all_done - all_begun)};
 }
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

@@ -15,7 +15,7 @@
 
 #include "wire/generate.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 
 struct Told {
   uint64_t first_token = 0;  // 0: none came
@@ -69,4 +69,4 @@ struct Phases {
 };
 Phases phases_of(std::span<const Told> told, int32_t prompt_tokens, int32_t answer_tokens);
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
 Told told(uint64_t first_token, uint64_t finished) {
@@ -63,4 +63,4 @@ TEST(Phases, PrefillEndsWithTheLastPromptAndDecodeBeginsThere) {
 }
 
 }  // namespace
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

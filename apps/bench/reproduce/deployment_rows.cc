@@ -12,7 +12,7 @@
 #include "serve/runtime.h"
 #include "telemetry/metrics.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
 using kv::PageFormat;
@@ -176,4 +176,4 @@ base::Status deployment_rows(Workbench& bench, Table& table) {
   return hybrid_rows(bench, models.weights, table);
 }
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

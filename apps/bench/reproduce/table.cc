@@ -2,26 +2,32 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
-const char* text_of(Verdict verdict) {
+std::string percent(double share) { return fmt::format("{:.2g}", 100.0 * share); }
+
+std::string at_most(double bound) { return fmt::format("<= {:.3g} %", 100.0 * bound); }
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::kHolds:
       return "holds";
     case Verdict::kFallsShort:
-      return "**falls short**";
+      return "falls short";
     case Verdict::kReported:
       return "reported";
   }
   return "";
 }
-
-}  // namespace
 
 Row ratio_row(std::string published, std::string measured, const kernels::Spread& ratio,
               std::optional<double> bound, std::string note) {
@@ -33,6 +39,53 @@ Row ratio_row(std::string published, std::string measured, const kernels::Spread
   if (!bound) return row;
   row.needed = fmt::format(">= {:.2f}x", *bound);
   row.verdict = ratio.median >= *bound ? Verdict::kHolds : Verdict::kFallsShort;
+  return row;
+}
+
+Row saving_row(std::string published, std::string measured, const kernels::Spread& ratio,
+               std::optional<double> ratio_bound) {
+  const auto saved = [](double more) { return 100.0 * (1.0 - 1.0 / more); };
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result = fmt::format("{:.0f} % less [{:.0f}..{:.0f}]", saved(ratio.median), saved(ratio.p10),
+                           saved(ratio.p90));
+  if (!ratio_bound) return row;
+  row.needed = fmt::format(">= {:.0f} % less", saved(*ratio_bound));
+  row.verdict = ratio.median >= *ratio_bound ? Verdict::kHolds : Verdict::kFallsShort;
+  return row;
+}
+
+Row share_row(std::string published, std::string measured, const kernels::Spread& share,
+              std::optional<double> bound, std::string note) {
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result =
+      fmt::format("{} % [{}..{}]", percent(share.median), percent(share.p10), percent(share.p90));
+  row.note = std::move(note);
+  if (!bound) return row;
+  row.needed = at_most(*bound);
+  row.verdict = share.median <= *bound ? Verdict::kHolds : Verdict::kFallsShort;
+  return row;
+}
+
+Row cost_row(std::string published, std::string measured, const Cost& cost,
+             std::optional<double> bound) {
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result = fmt::format("{:+.2f} % [{:+.2f}..{:+.2f}] of {} pairs; its calls {} %",
+                           100.0 * cost.paired.middle, 100.0 * cost.paired.low,
+                           100.0 * cost.paired.high, cost.pairs, percent(cost.own));
+  if (!bound) return row;
+  row.needed = at_most(*bound);
+  const bool shown_to_cost_more = cost.paired.low > *bound || cost.own > *bound;
+  row.verdict = shown_to_cost_more ? Verdict::kFallsShort : Verdict::kHolds;
+  if (!shown_to_cost_more && cost.paired.high > *bound) {
+    row.note =
+        "noise leaves the pairs open on both sides of the bound; the calls' own time decides";
+  }
   return row;
 }
 
@@ -86,11 +139,17 @@ void Table::print_head() {
 }
 
 void Table::add(const Row& row) {
-  out_ << fmt::format("| {} | {} | {} | {} | {}{}{} |", row.published, row.measured, row.result,
-                      row.needed.empty() ? "-" : row.needed, text_of(row.verdict),
+  const std::string_view mark = row.verdict == Verdict::kFallsShort ? "**" : "";
+  out_ << fmt::format("| {} | {} | {} | {} | {}{}{}{}{} |", row.published, row.measured, row.result,
+                      row.needed.empty() ? "-" : row.needed, mark, to_string(row.verdict), mark,
                       row.note.empty() ? "" : ": ", row.note)
        << std::endl;
-  if (row.verdict == Verdict::kFallsShort) all_hold_ = false;
+  rows_.push_back(row);
 }
 
-}  // namespace bulkhead::apps
+bool Table::all_hold() const {
+  return std::none_of(rows_.begin(), rows_.end(),
+                      [](const Row& row) { return row.verdict == Verdict::kFallsShort; });
+}
+
+}  // namespace bulkhead::apps::reproduce

@@ -10,19 +10,22 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/bench/options.h"
+#include "apps/bench/reproduce/paired.h"
 #include "device/cpu.h"
 #include "kernels/bench/peaks.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 
 enum class Verdict {
   kHolds,
   kFallsShort,
   kReported,  // there is no bound on this kind of machine
 };
+const char* to_string(Verdict verdict);  // "holds", "falls short", "reported"
 
 struct Row {
   std::string published;
@@ -36,6 +39,24 @@ struct Row {
 // A ratio that has to reach `bound`, where there is one.
 Row ratio_row(std::string published, std::string measured, const kernels::Spread& ratio,
               std::optional<double> bound, std::string note = {});
+// The same of a gain at its peak as money: so much less a token, in equal hours.
+Row saving_row(std::string published, std::string measured, const kernels::Spread& ratio,
+               std::optional<double> ratio_bound);
+// A share of something that may be no more than `bound`, where there is one.
+Row share_row(std::string published, std::string measured, const kernels::Spread& share,
+              std::optional<double> bound, std::string note = {});
+
+// What a check costs, as a share of what is done without it.
+struct Cost {
+  Interval paired;   // by which steps with it took longer than those beside them
+  double own = 0.0;  // what the clock says of the calls themselves
+  size_t pairs = 0;
+};
+// Holds where neither is more than `bound`. Where noise leaves both sides of the bound open the
+// calls' own time decides, and the row says so.
+Row cost_row(std::string published, std::string measured, const Cost& cost,
+             std::optional<double> bound);
+
 // A statement that is true or not.
 Row fact_row(std::string published, std::string measured, bool holds, std::string result,
              std::string needed);
@@ -55,6 +76,9 @@ struct Bounds {
   DecodeBounds int8_decode;            // the same with activations in bytes
   double fp8_prefill = 0.9;            // of BF16's speed
   double hybrid = 0.95;
+  double check = 0.002;            // of a step's time: comparing before and after
+  double digest = 0.01;            // of a step's time or of a prompt's: all of integrity
+  double off = 0.0002;             // of a step's time: integrity that is off
   int32_t weights_context = 1024;  // tokens at which weight formats are compared
 };
 Bounds bounds_of(device::Isa isa);
@@ -67,6 +91,18 @@ std::optional<double> context_bound(const ReproduceOptions& options, std::option
 // Ratio of two things timed in turn, `a` over `b`, round by round.
 kernels::Spread ratio_of(const std::vector<double>& a, const std::vector<double>& b);
 
+// Tokens per second by requests at once, for a plot.
+struct Point {
+  int32_t requests = 0;
+  kernels::Spread rate;
+};
+struct Curve {
+  std::string figure;  // curves of one figure are in one picture, ...
+  std::string chart;   // ... those of one chart in one frame
+  std::string name;
+  std::vector<Point> points;
+};
+
 // Prints each row as soon as it is added, for the rows of a run are minutes apart.
 class Table {
  public:
@@ -74,11 +110,15 @@ class Table {
 
   void print_head();
   void add(const Row& row);
-  bool all_hold() const { return all_hold_; }  // no row so far falls short
+  void add(Curve curve) { curves_.push_back(std::move(curve)); }
+  bool all_hold() const;  // no row so far falls short
+  const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<Curve>& curves() const { return curves_; }
 
  private:
   std::ostream& out_;
-  bool all_hold_ = true;
+  std::vector<Row> rows_;
+  std::vector<Curve> curves_;
 };
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

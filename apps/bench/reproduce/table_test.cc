@@ -3,14 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <ostream>
 #include <sstream>
 #include <string>
 
-namespace bulkhead::apps {
+#include "apps/bench/reproduce/table_json.h"
+
+namespace bulkhead::apps::reproduce {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(ReproduceTable, ARatioHoldsFromItsBoundOnAndWithoutOneIsReported) {
   const kernels::Spread ratio = {.median = 1.3, .p10 = 1.2, .p90 = 1.4};
@@ -18,6 +24,45 @@ TEST(ReproduceTable, ARatioHoldsFromItsBoundOnAndWithoutOneIsReported) {
   EXPECT_EQ(ratio_row("+55 %", "decode", ratio, 1.31).verdict, Verdict::kFallsShort);
   EXPECT_EQ(ratio_row("+55 %", "decode", ratio, std::nullopt).verdict, Verdict::kReported);
   EXPECT_EQ(ratio_row("+55 %", "decode", ratio, 1.3).result, "1.30x [1.20..1.40]");
+}
+
+TEST(ReproduceTable, AGainIsSoMuchLessAToken) {
+  const kernels::Spread ratio = {.median = 1.41, .p10 = 1.25, .p90 = 2.0};
+  const Row row = saving_row("30 %", "peaks", ratio, 1.25);
+  EXPECT_EQ(row.result, "29 % less [20..50]");
+  EXPECT_EQ(row.needed, ">= 20 % less");
+  EXPECT_EQ(row.verdict, Verdict::kHolds);
+  EXPECT_EQ(saving_row("30 %", "peaks", ratio, 1.5).verdict, Verdict::kFallsShort);
+  EXPECT_EQ(saving_row("30 %", "peaks", ratio, std::nullopt).verdict, Verdict::kReported);
+}
+
+TEST(ReproduceTable, AShareHoldsUpToItsBound) {
+  const kernels::Spread share = {.median = 0.0031, .p10 = 0.003, .p90 = 0.0042};
+  EXPECT_EQ(share_row("a", "b", share, 0.01).verdict, Verdict::kHolds);
+  EXPECT_EQ(share_row("a", "b", share, 0.0031).verdict, Verdict::kHolds);
+  EXPECT_EQ(share_row("a", "b", share, 0.003).verdict, Verdict::kFallsShort);
+  EXPECT_EQ(share_row("a", "b", share, std::nullopt).verdict, Verdict::kReported);
+  EXPECT_EQ(share_row("a", "b", share, 0.002).result, "0.31 % [0.3..0.42]");
+  EXPECT_EQ(share_row("a", "b", share, 0.002).needed, "<= 0.2 %");
+}
+
+TEST(ReproduceTable, ACostIsJudgedByPairsAndByItsOwnTime) {
+  const auto verdict = [](Interval paired, double own) {
+    return cost_row("a", "b", {paired, own, 100}, 0.002);
+  };
+  const Row clear = verdict({0.0005, -0.0005, 0.0015}, 0.0003);
+  EXPECT_EQ(clear.verdict, Verdict::kHolds);
+  EXPECT_THAT(clear.note, IsEmpty()) << "pairs show it, nothing else is needed";
+  EXPECT_EQ(clear.result, "+0.05 % [-0.05..+0.15] of 100 pairs; its calls 0.03 %");
+  const Row hidden = verdict({0.0005, -0.01, 0.011}, 0.0003);
+  EXPECT_EQ(hidden.verdict, Verdict::kHolds);
+  EXPECT_THAT(hidden.note, HasSubstr("own time decides"));
+  EXPECT_EQ(verdict({0.004, 0.0025, 0.005}, 0.0003).verdict, Verdict::kFallsShort)
+      << "what the calls do to the rest of the step counts too";
+  EXPECT_EQ(verdict({0.0, -0.01, 0.01}, 0.0021).verdict, Verdict::kFallsShort)
+      << "noise hides no cost that the clock shows";
+  EXPECT_EQ(cost_row("a", "b", {{0.5, 0.4, 0.6}, 0.5, 3}, std::nullopt).verdict,
+            Verdict::kReported);
 }
 
 TEST(ReproduceTable, OneRowThatFallsShortSpoilsTheRun) {
@@ -68,6 +113,24 @@ TEST(ReproduceTable, RatiosAreOfPairsRoundByRound) {
   EXPECT_DOUBLE_EQ(ratio.p90, 2.0);
 }
 
+TEST(ReproduceTable, JsonHasRowsCurvesAndTheMachine) {
+  std::ostringstream out;
+  Table table(out);
+  table.add(fact_row("705 -> 421", "planned", false, "1 \"GB\"", "within 1 %"));
+  table.add(Curve{"caches", "mini-K", "FP8", {{8, {.median = 90.5, .p10 = 80.0, .p90 = 95.0}}}});
+  RunFacts facts;
+  facts.machine = "a processor";
+  facts.threads = 2;
+  const boost::json::value json = boost::json::parse(table_json(facts, table));
+  EXPECT_EQ(json.at_pointer("/machine/processor").as_string(), "a processor");
+  EXPECT_EQ(json.at_pointer("/machine/threads").as_int64(), 2);
+  EXPECT_EQ(json.at_pointer("/rows/0/result").as_string(), "1 \"GB\"");
+  EXPECT_EQ(json.at_pointer("/rows/0/verdict").as_string(), "falls short");
+  EXPECT_EQ(json.at_pointer("/curves/0/name").as_string(), "FP8");
+  EXPECT_EQ(json.at_pointer("/curves/0/points/0/requests").as_int64(), 8);
+  EXPECT_EQ(json.at_pointer("/curves/0/points/0/tokens_per_s").as_double(), 90.5);
+}
+
 TEST(ReproduceTable, BoundsAreThoseOfTheKindOfMachine) {
   const Bounds tiles = bounds_of(device::Isa::kAmx);
   EXPECT_EQ(tiles.latent_peak, 1.41);
@@ -97,4 +160,4 @@ TEST(Bounds, OfSpeedsAreOfTheDefaultContextAndNotOfAQuickRun) {
 }
 
 }  // namespace
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

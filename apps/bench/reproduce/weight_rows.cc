@@ -1,6 +1,7 @@
 // What is said of weights: INT4 against FP8 in decode and prefill, FP8 against BF16 in prefill.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -8,10 +9,12 @@
 #include "apps/bench/reproduce/workbench.h"
 #include "bench/steps.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
-constexpr std::array<int32_t, 3> kConcurrency = {1, 8, 64};
+constexpr std::array<int32_t, 7> kConcurrency = {1, 2, 4, 8, 16, 32, 64};
+// What is published, of some of them.
+constexpr std::array<int32_t, 3> kJudged = {1, 8, 64};
 constexpr std::array<const char*, 3> kPublished = {"+55 %", "+21 %", "+16 %"};
 constexpr int32_t kChunk = 512;  // tokens of a prompt in one forward
 
@@ -19,6 +22,20 @@ struct PromptRatios {
   kernels::Spread whole;
   kernels::Spread products;  // of the time that goes into products with weights
 };
+
+// The same steps on two decoders.
+struct Raced {
+  kernels::Spread ratio;  // time of the first over time of the second
+  kernels::Spread one;    // tokens per second
+  kernels::Spread other;
+};
+
+kernels::Spread rate_of(int32_t sequences, const std::vector<double>& seconds) {
+  std::vector<double> rates;
+  rates.reserve(seconds.size());
+  for (const double one : seconds) rates.push_back(sequences / one);
+  return kernels::spread_of(rates);
+}
 
 double product_seconds(bench::Step& step) {
   bench::reset_op_totals();
@@ -38,10 +55,13 @@ class WeightRace {
     return WeightRace(bench, one, other, std::move(a), std::move(b));
   }
 
-  // Time of the first over time of the second.
-  kernels::Spread decode(int32_t sequences) {
-    return race(bench::Step::decode(one_, a_, sequences),
-                bench::Step::decode(other_, b_, sequences));
+  Raced decode(int32_t sequences) {
+    bench::Step one = bench::Step::decode(one_, a_, sequences);
+    bench::Step other = bench::Step::decode(other_, b_, sequences);
+    const auto times =
+        bench::time_in_turn(bench_.rounds(), {[&] { one.run(); }, [&] { other.run(); }});
+    return {ratio_of(times[0], times[1]), rate_of(sequences, times[0]),
+            rate_of(sequences, times[1])};
   }
   PromptRatios prompt(int32_t tokens) {
     bench::Step one = bench::Step::prompt(one_, a_, tokens, 0);
@@ -59,12 +79,6 @@ class WeightRace {
              bench::FilledCache b)
       : bench_(bench), one_(one), other_(other), a_(std::move(a)), b_(std::move(b)) {}
 
-  kernels::Spread race(bench::Step one, bench::Step other) {
-    const auto times =
-        bench::time_in_turn(bench_.rounds(), {[&] { one.run(); }, [&] { other.run(); }});
-    return ratio_of(times[0], times[1]);
-  }
-
   Workbench& bench_;
   model::Decoder& one_;
   model::Decoder& other_;
@@ -72,17 +86,30 @@ class WeightRace {
   bench::FilledCache b_;
 };
 
+// At one context; curves of all concurrencies where they are asked for.
 base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& int4,
-                         int32_t context, const DecodeBounds& bounds, Table& table) {
+                         int32_t context, const DecodeBounds& bounds, bool curves, Table& table) {
   const std::string model = models_of(bench.options()).weights;
+  const std::string other = int4.facts().weight_format;
   BH_ASSIGN(WeightRace race, WeightRace::make(bench, fp8, int4, context, kConcurrency.back()));
-  for (size_t i = 0; i < kConcurrency.size(); ++i) {
-    table.add(
-        ratio_row(fmt::format("INT4 decode {} over FP8 at {}", kPublished[i], kConcurrency[i]),
-                  fmt::format("{} at {} tokens, decode of {}, {} / fp8 weights", model, context,
-                              kConcurrency[i], int4.facts().weight_format),
-                  race.decode(kConcurrency[i]), bench.speed_bound(bounds[i])));
+  const std::string chart = fmt::format("{} at {} tokens, {} and fp8", model, context, other);
+  std::array<Curve, 2> drawn = {Curve{"weights", chart, "fp8", {}},
+                                Curve{"weights", chart, other, {}}};
+  for (const int32_t sequences : kConcurrency) {
+    const auto judged = std::find(kJudged.begin(), kJudged.end(), sequences);
+    if (judged == kJudged.end() && !curves) continue;
+    const Raced raced = race.decode(sequences);
+    drawn[0].points.push_back({sequences, raced.one});
+    drawn[1].points.push_back({sequences, raced.other});
+    if (judged == kJudged.end()) continue;
+    const auto i = static_cast<size_t>(judged - kJudged.begin());
+    table.add(ratio_row(fmt::format("INT4 decode {} over FP8 at {}", kPublished[i], sequences),
+                        fmt::format("{} at {} tokens, decode of {}, {} / fp8 weights", model,
+                                    context, sequences, other),
+                        raced.ratio, bench.speed_bound(bounds[i])));
   }
+  if (!curves) return {};
+  for (Curve& curve : drawn) table.add(std::move(curve));
   return {};
 }
 
@@ -90,9 +117,9 @@ base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& 
 base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& int4,
                          const DecodeBounds& bounds, Table& table) {
   const int32_t judged = bench.bounds().weights_context;
-  BH_TRY(decode_rows(bench, fp8, int4, judged, bounds, table));
+  BH_TRY(decode_rows(bench, fp8, int4, judged, bounds, true, table));
   if (judged == bench.context()) return {};
-  return decode_rows(bench, fp8, int4, bench.context(), {}, table);
+  return decode_rows(bench, fp8, int4, bench.context(), {}, false, table);
 }
 
 // Operations of one chunk's products with weights, and the bytes of those.
@@ -166,4 +193,4 @@ base::Status weight_rows(Workbench& bench, Table& table) {
   return {};
 }
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

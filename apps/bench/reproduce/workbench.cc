@@ -2,27 +2,41 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <array>
+#include <fstream>
 #include <utility>
 
-#include "base/units.h"
+#include "apps/bench/reproduce/table_json.h"
 #include "model/loader.h"
 
-namespace bulkhead::apps {
+namespace bulkhead::apps::reproduce {
 namespace {
 
 // One forward takes a chunk of a prompt or a row of so many requests.
 constexpr int32_t kRowsMax = 512;
 constexpr int32_t kSequencesMax = 64;
 
+// Where a model lies: in the folder of the run, or in that of the checkout this was built from.
+std::filesystem::path find_model(const ReproduceOptions& options, const std::string& name) {
+  const std::filesystem::path given = std::filesystem::path(options.models) / name;
+  std::error_code ignored;
+  if (std::filesystem::exists(given, ignored)) return given;
+  const auto own = std::filesystem::path(BULKHEAD_SOURCE_DIR) / "models" / name;
+  return std::filesystem::exists(own, ignored) ? own : given;
+}
+
+std::string cure_of(const std::string& name, const std::filesystem::path& path) {
+  if (name == kTinyMoe) return fmt::format("\n  cp -r CHECKOUT/models/{} {}", name, path.string());
+  return fmt::format("\n  .venv/bin/python tools/checkpoints/make_random_checkpoint.py {} {}", name,
+                     path.string());
+}
+
 base::Status check_models(const ReproduceOptions& options) {
-  const ReproduceModels models = models_of(options);
   std::string missing;
-  for (const std::string& name : std::set{models.latent, models.grouped, models.weights}) {
+  for (const std::string& name : models_to_load(options)) {
     std::error_code ignored;
-    if (std::filesystem::exists(std::filesystem::path(options.models) / name, ignored)) continue;
-    missing += fmt::format("\n  .venv/bin/python tools/checkpoints/make_random_checkpoint.py {} {}",
-                           name, (std::filesystem::path(options.models) / name).string());
+    const std::filesystem::path path = find_model(options, name);
+    if (!std::filesystem::exists(path, ignored)) missing += cure_of(name, path);
   }
   if (missing.empty()) return {};
   return base::invalid_argument("--models", "these models are not there yet; make them with" +
@@ -30,11 +44,6 @@ base::Status check_models(const ReproduceOptions& options) {
 }
 
 }  // namespace
-
-ReproduceModels models_of(const ReproduceOptions& options) {
-  if (options.quick) return {"nano", "nano-L", "nano"};
-  return {"mini-K", "mini-L", "mini-G"};
-}
 
 Workbench::Workbench(const ReproduceOptions& options, device::CpuFacts cpu,
                      kernels::KernelSet kernels, std::ostream& log)
@@ -71,7 +80,7 @@ base::Result<std::unique_ptr<Workbench>> Workbench::make(const ReproduceOptions&
 }
 
 std::filesystem::path Workbench::model_path(const std::string& name) const {
-  return std::filesystem::path(options_.models) / name;
+  return find_model(options_, name);
 }
 
 base::Result<std::unique_ptr<model::Decoder>> Workbench::load(const std::string& model,
@@ -85,29 +94,73 @@ base::Result<std::unique_ptr<model::Decoder>> Workbench::load(const std::string&
       {.rows_max = kRowsMax, .logits_rows_max = kSequencesMax, .slices_max = kSequencesMax}, {});
 }
 
+namespace {
+
+struct Part {
+  const char* name;
+  base::Status (*add_rows)(Workbench& bench, Table& table);
+};
+constexpr std::array kParts = {
+    Part{kReproduceParts[0], size_rows},      Part{kReproduceParts[1], cache_rows},
+    Part{kReproduceParts[2], weight_rows},    Part{kReproduceParts[3], deployment_rows},
+    Part{kReproduceParts[4], integrity_rows},
+};
+
+std::string head_text(Workbench& bench) {
+  const ReproduceModels models = models_of(bench.options());
+  std::string text = fmt::format(
+      "## Published gains, paired in one run\n\n{}, {} threads, {} path: {}. {:.0f} GFLOP/s, "
+      "{:.1f} GB/s of reads.\nCaches: {} and {}; weights: {}; integrity: {} and {}. Ratios are "
+      "medians of {} rounds in turn [10th..90th percentile].\n\n",
+      bench.cpu().model_name, bench.threads().threads(), device::to_string(bench.isa()),
+      bench.bounds().machine, bench.peaks().operations / 1e9, bench.peaks().bytes / 1e9,
+      models.latent, models.grouped, models.weights, models.latent, models.small, bench.rounds());
+  if (bench.options().quick) {
+    text += "A quick run: no speed is judged.\n\n";
+  } else if (!bench.context_bound(0.0)) {
+    text += fmt::format("Bounds are of a context of {} tokens: no speed at {} is judged.\n\n",
+                        ReproduceOptions{}.context, bench.context());
+  }
+  return text;
+}
+
+RunFacts facts_of(Workbench& bench) {
+  return {.machine = bench.cpu().model_name,
+          .isa = std::string(device::to_string(bench.isa())),
+          .kind = bench.bounds().machine,
+          .threads = bench.threads().threads(),
+          .rounds = bench.rounds(),
+          .context = bench.context(),
+          .operations = bench.peaks().operations,
+          .bytes = bench.peaks().bytes};
+}
+
+base::Error cannot_write(const std::string& path) {
+  return {base::ErrorCode::kIo, "--json: " + path + " cannot be written", "--json"};
+}
+
+}  // namespace
+
 base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out,
                              std::ostream& log) {
-  BH_ASSIGN(const std::unique_ptr<Workbench> bench, Workbench::make(options, log));
-  const ReproduceModels models = models_of(options);
-  out << fmt::format(
-      "## Published gains, paired in one run\n\n{}, {} threads, {} path: {}. {:.0f} GFLOP/s, "
-      "{:.1f} GB/s of reads.\nCaches: {} and {}; weights: {}. Ratios are medians of {} rounds in "
-      "turn [10th..90th percentile].\n\n",
-      bench->cpu().model_name, bench->threads().threads(), device::to_string(bench->isa()),
-      bench->bounds().machine, bench->peaks().operations / 1e9, bench->peaks().bytes / 1e9,
-      models.latent, models.grouped, models.weights, bench->rounds());
-  if (bench->options().quick) {
-    out << "A quick run: no speed is judged.\n\n";
-  } else if (!bench->context_bound(0.0)) {
-    out << fmt::format("Bounds are of a context of {} tokens: no speed at {} is judged.\n\n",
-                       ReproduceOptions{}.context, bench->context());
+  // Opened first: after half an hour is no time to find that there is no such folder.
+  std::ofstream json;
+  if (!options.json.empty()) {
+    json.open(options.json);
+    if (!json) return cannot_write(options.json);
   }
+  BH_ASSIGN(const std::unique_ptr<Workbench> bench, Workbench::make(options, log));
+  bench->say(estimate_text(bench->options(), bench->peaks().operations));
+  out << head_text(*bench);
   Table table(out);
   table.print_head();
-  for (const auto& part : {cache_rows, weight_rows, deployment_rows}) {
-    BH_TRY(part(*bench, table));
+  for (const Part& part : kParts) {
+    if (takes_part(options, part.name)) BH_TRY(part.add_rows(*bench, table));
   }
+  if (options.json.empty()) return table.all_hold();
+  json << table_json(facts_of(*bench), table) << std::endl;
+  if (!json) return cannot_write(options.json);
   return table.all_hold();
 }
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce

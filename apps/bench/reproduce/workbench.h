@@ -11,6 +11,7 @@
 #include <string>
 
 #include "apps/bench/options.h"
+#include "apps/bench/reproduce/parts.h"
 #include "apps/bench/reproduce/table.h"
 #include "base/result.h"
 #include "bench/op_timer.h"
@@ -19,15 +20,7 @@
 #include "model/checkpoint.h"
 #include "model/decoder.h"
 
-namespace bulkhead::apps {
-
-// The models of a run, by their presets' names (tools/checkpoints).
-struct ReproduceModels {
-  std::string latent;   // for what is said of caches
-  std::string grouped;  // the shape whose attention is bound by memory
-  std::string weights;  // for what is said of weights
-};
-ReproduceModels models_of(const ReproduceOptions& options);
+namespace bulkhead::apps::reproduce {
 
 class Workbench {
  public:
@@ -44,10 +37,10 @@ class Workbench {
   device::ThreadPool& threads() { return threads_; }
   int rounds() const { return options_.rounds; }
   std::optional<double> speed_bound(std::optional<double> bound) const {
-    return apps::speed_bound(options_, bound);
+    return reproduce::speed_bound(options_, bound);
   }
   std::optional<double> context_bound(std::optional<double> bound) const {
-    return apps::context_bound(options_, bound);
+    return reproduce::context_bound(options_, bound);
   }
   // Tokens of context for what is said of caches.
   int32_t context() const { return options_.context; }
@@ -72,11 +65,14 @@ class Workbench {
 };
 
 // The parts of the table.
+base::Status size_rows(Workbench& bench, Table& table);
 base::Status cache_rows(Workbench& bench, Table& table);
 base::Status weight_rows(Workbench& bench, Table& table);
 base::Status deployment_rows(Workbench& bench, Table& table);
+base::Status integrity_rows(Workbench& bench, Table& table);
 
-// Everything; the table goes to `out`, row by row as it is measured. False: a row falls short.
+// The parts asked for; the table goes to `out`, row by row as it is measured. False: a row falls
+// short.
 base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out, std::ostream& log);
 
-}  // namespace bulkhead::apps
+}  // namespace bulkhead::apps::reproduce
