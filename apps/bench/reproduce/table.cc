@@ -61,8 +61,10 @@ Row share_row(std::string published, std::string measured, const kernels::Spread
   Row row;
   row.published = std::move(published);
   row.measured = std::move(measured);
-  row.result =
-      fmt::format("{} % [{}..{}]", percent(share.median), percent(share.p10), percent(share.p90));
+  row.result = percent(share.median) + " %";
+  if (share.p10 < share.p90) {
+    row.result += fmt::format(" [{}..{}]", percent(share.p10), percent(share.p90));
+  }
   row.note = std::move(note);
   if (!bound) return row;
   row.needed = at_most(*bound);

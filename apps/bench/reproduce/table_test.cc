@@ -43,6 +43,7 @@ TEST(ReproduceTable, AShareHoldsUpToItsBound) {
   EXPECT_EQ(share_row("a", "b", share, 0.003).verdict, Verdict::kFallsShort);
   EXPECT_EQ(share_row("a", "b", share, std::nullopt).verdict, Verdict::kReported);
   EXPECT_EQ(share_row("a", "b", share, 0.002).result, "0.31 % [0.3..0.42]");
+  EXPECT_EQ(share_row("a", "b", {0.005, 0.005, 0.005}, 0.01).result, "0.5 %");
   EXPECT_EQ(share_row("a", "b", share, 0.002).needed, "<= 0.2 %");
 }
 
