@@ -36,7 +36,8 @@ help:
 	@echo '  make format       clang-format every source file in place'
 	@echo '  make build        the release binary: build/release/bin/bulkhead'
 	@echo '  make bench        the kernels against the measured peak of this machine'
-	@echo '  make bench-peer   side by side with llama.cpp; writes docs/benchmarks/ (an hour)'
+	@echo '  make bench-peer   beside llama.cpp; writes docs/benchmarks/ (an hour)'
+	@echo '                    ARGS="--weights int4 --engines llama,openvino,transformers --rounds 3"'
 	@echo '  make bench-scaling  how cost grows with requests and context; writes docs/benchmarks/'
 	@echo '  make soak         $(SOAK_MINUTES) minutes of clients that leave: memory flat, nothing left over'
 	@echo '  make sim          $(SIM_MINUTES) minutes of the simulator on random seeds, then its fault matrix'
@@ -128,7 +129,7 @@ bench: build
 	@exec build/release/bin/bulkhead bench kernels $(ARGS)
 
 bench-peer: setup build
-	@.venv/bin/python bench/peer_llama.py $(ARGS)
+	@.venv/bin/python bench/peers.py $(ARGS)
 
 bench-scaling: setup build
 	@cmake --build build/release --target bench_prefix_index

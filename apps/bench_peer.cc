@@ -27,7 +27,7 @@ bool is_there(const fs::path& path) {
 
 int run_bench_peer(const BenchPeerOptions& options) {
   const fs::path source = options.source_dir;
-  const fs::path script = source / "bench" / "peer_llama.py";
+  const fs::path script = source / "bench" / "peers.py";
   const fs::path python = source / ".venv" / "bin" / "python";
   if (!is_there(script)) {
     return refuse("bench peer runs " + script.string() + ", which is not there",

@@ -39,19 +39,19 @@ class BenchPeer : public ::testing::Test {
 TEST_F(BenchPeer, OutsideASourceCheckoutTheCureIsNamed) {
   const auto [code, text] = run();
   EXPECT_EQ(code, 2);
-  EXPECT_THAT(text, HasSubstr("bench/peer_llama.py"));
+  EXPECT_THAT(text, HasSubstr("bench/peers.py"));
   EXPECT_THAT(text, HasSubstr("source checkout"));
 }
 
 TEST_F(BenchPeer, WithoutThePythonEnvironmentTheCureIsNamed) {
-  touch("bench/peer_llama.py");
+  touch("bench/peers.py");
   const auto [code, text] = run();
   EXPECT_EQ(code, 2);
   EXPECT_THAT(text, HasSubstr("tools/setup/venv.sh"));
 }
 
 TEST_F(BenchPeer, APythonThatCannotBeStartedIsAFailure) {
-  touch("bench/peer_llama.py");
+  touch("bench/peers.py");
   touch(".venv/bin/python");  // not executable
   const auto [code, text] = run();
   EXPECT_EQ(code, 1);

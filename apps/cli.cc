@@ -429,7 +429,7 @@ void add_bench_serve(CLI::App* bench, BenchServeOptions& options) {
 void add_bench_peer(CLI::App* bench, BenchPeerOptions& options) {
   CLI::App* app = bench->add_subcommand(
       "peer",
-      "Compare with llama.cpp on the same model: speed, and answers that change under load");
+      "Compare with other engines on one model: speed, memory, answers that change under load");
   app->prefix_command();
   app->set_help_flag();
   app->final_callback([app, &options] { options.arguments = app->remaining(); });

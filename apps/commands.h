@@ -67,7 +67,7 @@ struct BenchKernelsOptions {
 
 struct BenchPeerOptions {
   std::string source_dir = BULKHEAD_SOURCE_DIR;  // the checkout that this build was made from
-  std::vector<std::string> arguments;            // of bench/peer_llama.py
+  std::vector<std::string> arguments;            // of bench/peers.py
 };
 
 struct DoctorOptions {

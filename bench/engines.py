@@ -1,8 +1,9 @@
-"""The two servers, started the same way: one process each, on loopback, on a port of its own."""
+"""The servers, started the same way: one process each, on loopback, on a port of its own."""
 
 import contextlib
 import dataclasses
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,6 +11,8 @@ import sys
 import time
 
 import httpx
+
+import machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +28,22 @@ class Engine:
     command: list  # with the port left out
     # Fields of a request that switch off what would make two runs incomparable.
     extra_fields: dict
+    weight_file: pathlib.Path = None  # what it holds in memory as it is; None: see its log
+    equal_bytes: bool = True  # its weights take as many bytes as Bulkhead's
+    rounds_max: int = None    # fewer rounds than the others, for a floor that takes long
 
 
 @dataclasses.dataclass(frozen=True)
 class Running:
     url: str
     pid: int
+    log: pathlib.Path
+
+
+# Recipe of every matrix in the format, the head too: as many bytes as the peers have.
+_RECIPES = {"bf16": [], "int4": ["--weights", "int4,head=int4", "--activations", "int8"]}
+# Tokens of a cache page of ours; the last page of each request may be part filled.
+_PAGE = 64
 
 
 def bulkhead(binary, model, limits, more=()):
@@ -40,12 +53,73 @@ def bulkhead(binary, model, limits, more=()):
         str(limits.concurrent_max), "--max-queued-requests", "256", *more], {})
 
 
+def bulkhead_options(weights, limits, cache_token_bytes):
+    """Flags for the weight format, and for a cache with the room that the peers are given."""
+    options = list(_RECIPES[weights])
+    if cache_token_bytes:
+        tokens = limits.concurrent_max * (limits.context_tokens + _PAGE)
+        options += ["--kv-cache-memory", str(tokens * cache_token_bytes)]
+    return options
+
+
 def llama(binary, model, limits, more=()):
     return Engine("llama.cpp", [
         str(binary), "--model", str(model), "--threads", str(limits.threads), "--threads-batch",
         str(limits.threads), "--parallel", str(limits.concurrent_max), "--ctx-size",
-        str(limits.concurrent_max * limits.context_tokens), "--no-webui", "--cache-ram", "0",
-        "--slot-prompt-similarity", "0", "--log-disable", *more], {"cache_prompt": False})
+        str(limits.concurrent_max * limits.context_tokens), "--flash-attn", "on", "--no-webui",
+        "--cache-ram", "0", "--slot-prompt-similarity", "0", "--log-disable", *more],
+        {"cache_prompt": False}, model)
+
+
+def _multiplies_bf16():
+    """Where the processor has no products of BF16, FP32 is the faster one."""
+    return bool({"avx512_bf16", "amx_bf16"} & set(machine.instruction_sets()))
+
+
+def _served_here(python, script, model, limits, more):
+    return [str(python), str(machine.ROOT / "bench" / script), "--model", str(model), "--threads",
+            str(limits.threads), "--concurrent", str(limits.concurrent_max), "--context",
+            str(limits.context_tokens), *more]
+
+
+def openvino(python, model, limits, weights):
+    # INT4 weights meet activations in bytes only where those are FP32 otherwise.
+    precision = "f32" if weights == "int4" or not _multiplies_bf16() else "bf16"
+    return Engine("OpenVINO GenAI",
+                  _served_here(python, "openvino_server.py", model, limits,
+                               ["--precision", precision, "--cache-precision", "f16"]), {},
+                  model / "openvino_model.bin")
+
+
+def transformers(python, model, limits, equal_bytes):
+    native = _multiplies_bf16()
+    dtype = "bfloat16" if native else "float32"
+    return Engine(f"transformers ({'BF16' if native else 'FP32'})",
+                  _served_here(python, "transformers_server.py", model, limits,
+                               ["--dtype", dtype]), {},
+                  model / "model.safetensors", equal_bytes, rounds_max=1)
+
+
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def weight_bytes(engine, log):
+    """Bytes of the weights that the engine works with."""
+    if engine.weight_file is not None:
+        return engine.weight_file.stat().st_size
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.split()[:1] == ["weights"]:
+            if found := re.search(r"([\d.]+) ([KMG])iB in memory", line):
+                return int(float(found[1]) * _UNITS[found[2]])
+    raise EngineFailed(f"{log} does not say what the weights of {engine.name} take")
+
+
+def memory(pid):
+    """(most bytes resident since the start, bytes resident now that no file backs)"""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    sizes = {line.split()[0]: int(line.split()[1]) * 1024
+             for line in status.splitlines() if line.startswith(("VmHWM:", "RssAnon:"))}
+    return sizes["VmHWM:"], sizes["RssAnon:"]
 
 
 def _free_port():
@@ -75,7 +149,7 @@ def running(engine, log_folder, ready_seconds=300):
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_until_ready(process, url, ready_seconds, log_path)
-            yield Running(url, process.pid)
+            yield Running(url, process.pid, log_path)
         finally:
             process.send_signal(signal.SIGTERM)
             try:
