@@ -135,119 +135,125 @@ std::string look(LabelBook& labels, std::span<const engine::Sequence> sequences)
   return wrong;
 }
 
-class PrefillProcess final : public Process {
+// What a worker of either role is made around: sockets, model, pages and what damages them.
+class WorkerProcess : public Process {
+ public:
+  std::string audit() final {
+    if (damage_.struck()) return {};
+    return kv::describe(kv::validate(pages_->snapshot(), holders())) + look(labels_, sequences());
+  }
+  std::string audit_quiet() override { return kv::describe(kv::validate_idle(pages_->snapshot())); }
+  bool can_be_damaged() const final { return true; }
+  void damage(FaultKind kind, uint64_t) final { damage_.order(kind); }
+  void count(RunStats& stats) const override {
+    count_decoder(decoder_, stats);
+    stats.struck += damage_.done();
+    count_pool(*pages_, stats);
+  }
+
+ protected:
+  WorkerProcess(const SwarmConfig& config, const Birth& birth, SimNet& net, std::string_view role,
+                const std::string& transfer_address, int32_t pages)
+      : control_(net.join(birth.id, control_address(role, birth.number))),
+        transport_(net.join(birth.id, transfer_address)),
+        decoder_(config.layers, kLimits),
+        damage_(birth.nonce),
+        pages_(make_pages(config, pages, birth, damage_)),
+        executor_(take(engine::Executor::create(decoder_, pages_->view()))),
+        sampler_(kVocabulary),
+        labels_(pages) {}
+
+  // Who holds pages, and whose pages the pool reads.
+  virtual std::vector<kv::PageRef> holders() const = 0;
+  virtual std::span<const engine::Sequence> sequences() const = 0;
+
+  std::unique_ptr<transfer::remote::Transport> control_;
+  std::unique_ptr<transfer::remote::Transport> transport_;
+  OracleDecoder decoder_;
+  Damage damage_;
+  std::unique_ptr<kv::PagePool> pages_;
+  std::unique_ptr<engine::Executor> executor_;
+  sampling::Sampler sampler_;
+
+ private:
+  LabelBook labels_;
+};
+
+class PrefillProcess final : public WorkerProcess {
  public:
   PrefillProcess(const SwarmConfig& config, const Birth& birth, SimNet& net,
                  const base::Clock& clock)
-      : control_(net.join(birth.id, control_address("prefill", birth.number))),
-        transport_(net.join(birth.id, "")),
-        decoder_(config.layers, kLimits),
-        damage_(birth.nonce),
-        pages_(make_pages(config, config.prefill_pages, birth, damage_)),
+      : WorkerProcess(config, birth, net, "prefill", "", config.prefill_pages),
         index_(*pages_, {.enabled = config.prefix_cache,
                          .identity = "sim",
                          .secret = {1},
                          .key_bits = config.key_bits}),
-        executor_(take(engine::Executor::create(decoder_, pages_->view()))),
-        sampler_(kVocabulary),
         link_(sender_options(config, birth, *pages_),
               {*pages_, pages_->layout(), copy_page, *transport_, clock}),
         pool_({config.chunk_tokens, config.sequences_max, false},
               {*pages_, index_, *executor_, sampler_, link_}),
         worker_(worker_options(config, birth, *pages_, ""), *control_, pool_, link_, clock,
-                nullptr),
-        labels_(config.prefill_pages) {}
+                nullptr) {}
 
   void step() override { worker_.step(); }
-  std::string audit() override {
-    if (damage_.struck()) return {};
-    std::vector<kv::PageRef> holders = index_.holders();
-    add_leases(holders, pool_.sequences());
-    link_.add_holders(holders);
-    return kv::describe(kv::validate(pages_->snapshot(), holders)) +
-           look(labels_, pool_.sequences());
-  }
   bool is_quiet() const override { return worker_.attempts() == 0 && link_.in_transit() == 0; }
   std::string audit_quiet() override {
     index_.clear();
-    return kv::describe(kv::validate_idle(pages_->snapshot()));
+    return WorkerProcess::audit_quiet();
   }
-  bool can_be_damaged() const override { return true; }
-  void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
   void count(RunStats& stats) const override {
-    count_decoder(decoder_, stats);
-    stats.struck += damage_.done();
-    count_pool(*pages_, stats);
+    WorkerProcess::count(stats);
     count_handoff(link_.totals(), stats);
     stats.evicted_pages += index_.evicted_pages();
   }
 
  private:
-  std::unique_ptr<transfer::remote::Transport> control_;
-  std::unique_ptr<transfer::remote::Transport> transport_;
-  OracleDecoder decoder_;
-  Damage damage_;
-  std::unique_ptr<kv::PagePool> pages_;
+  std::vector<kv::PageRef> holders() const override {
+    std::vector<kv::PageRef> out = index_.holders();
+    add_leases(out, pool_.sequences());
+    link_.add_holders(out);
+    return out;
+  }
+  std::span<const engine::Sequence> sequences() const override { return pool_.sequences(); }
+
   kv::PrefixIndex index_;
-  std::unique_ptr<engine::Executor> executor_;
-  sampling::Sampler sampler_;
   serve::roles::SendingLink link_;
   prefill::PrefillPool pool_;
   serve::roles::PrefillWorker worker_;
-  LabelBook labels_;
 };
 
-class DecodeProcess final : public Process {
+class DecodeProcess final : public WorkerProcess {
  public:
   DecodeProcess(const SwarmConfig& config, const Birth& birth, SimNet& net,
                 const base::Clock& clock)
-      : control_(net.join(birth.id, control_address("decode", birth.number))),
-        transport_(net.join(birth.id, fmt::format("decode-{}/pages", birth.number))),
-        decoder_(config.layers, kLimits),
-        damage_(birth.nonce),
-        pages_(make_pages(config, config.pages, birth, damage_)),
-        executor_(take(engine::Executor::create(decoder_, pages_->view()))),
-        sampler_(kVocabulary),
+      : WorkerProcess(config, birth, net, "decode", fmt::format("decode-{}/pages", birth.number),
+                      config.pages),
         link_(receiver_options(config, birth, *pages_), {*pages_, *transport_, clock}),
         pool_({config.sequences_max}, {*executor_, sampler_, link_, nullptr, pages_.get()}),
         worker_(worker_options(config, birth, *pages_, transport_->address()), *control_, pool_,
-                link_, clock, nullptr),
-        labels_(config.pages) {}
+                link_, clock, nullptr) {}
 
   void step() override { worker_.step(); }
-  std::string audit() override {
-    if (damage_.struck()) return {};
-    std::vector<kv::PageRef> holders;
-    add_leases(holders, pool_.sequences());
-    link_.add_holders(holders);
-    return kv::describe(kv::validate(pages_->snapshot(), holders)) +
-           look(labels_, pool_.sequences());
-  }
   bool is_quiet() const override {
     return worker_.attempts() == 0 && link_.in_transit() == 0 && link_.quarantined_pages() == 0;
   }
-  std::string audit_quiet() override { return kv::describe(kv::validate_idle(pages_->snapshot())); }
-  bool can_be_damaged() const override { return true; }
-  void damage(FaultKind kind, uint64_t) override { damage_.order(kind); }
   void count(RunStats& stats) const override {
-    count_decoder(decoder_, stats);
-    stats.struck += damage_.done();
-    count_pool(*pages_, stats);
+    WorkerProcess::count(stats);
     count_handoff(link_.totals(), stats);
   }
 
  private:
-  std::unique_ptr<transfer::remote::Transport> control_;
-  std::unique_ptr<transfer::remote::Transport> transport_;
-  OracleDecoder decoder_;
-  Damage damage_;
-  std::unique_ptr<kv::PagePool> pages_;
-  std::unique_ptr<engine::Executor> executor_;
-  sampling::Sampler sampler_;
+  std::vector<kv::PageRef> holders() const override {
+    std::vector<kv::PageRef> out;
+    add_leases(out, pool_.sequences());
+    link_.add_holders(out);
+    return out;
+  }
+  std::span<const engine::Sequence> sequences() const override { return pool_.sequences(); }
+
   serve::roles::ReceivingLink link_;
   decode::DecodePool pool_;
   serve::roles::DecodeWorker worker_;
-  LabelBook labels_;
 };
 
 }  // namespace
