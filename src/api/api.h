@@ -116,6 +116,8 @@ struct ApiDeps {
   wire::ConstraintCompiler* constraints = nullptr;
   // Of this process's page pools; null: they are elsewhere. Outlives the Api's last answer.
   wire::IntegrityPort* integrity = nullptr;
+  // Who has the pages where they are elsewhere; empty: nobody. Asked on the I/O thread.
+  std::function<std::vector<wire::IntegrityWorker>()> workers = {};
 };
 
 class Api {

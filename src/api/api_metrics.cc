@@ -9,10 +9,6 @@
 namespace bulkhead::api {
 namespace {
 
-// Every status the API can answer; 499 is a client that left before its answer, 0 the rest.
-constexpr std::array<int, 16> kStatuses = {200, 400, 401, 403, 404, 405, 408, 412,
-                                           413, 415, 429, 499, 500, 501, 503, 0};
-
 // Seconds.
 std::vector<double> ttft_bounds() {
   return {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
@@ -44,24 +40,6 @@ double usage(const wire::PageGauges& pages) {
   return static_cast<double>(pages.used()) / static_cast<double>(pages.total);
 }
 
-// The pages of one pool by state; `pages` picks the pool's from a status.
-template <typename Pages>
-void register_pages(telemetry::Registry& registry, const wire::Generator& generator, Pages pages,
-                    const telemetry::Labels& labels) {
-  const auto gauge = [&](const char* state, auto read) {
-    telemetry::Labels all = labels;
-    all.emplace_back("state", state);
-    registry.gauge(
-        "bulkhead_kv_pages",
-        "Cache pages: free, held by the prefix index alone, held by requests or promised to them",
-        [&generator, pages, read] { return static_cast<double>(read(pages(generator.status()))); },
-        std::move(all));
-  };
-  gauge("free", [](const wire::PageGauges& p) { return p.free; });
-  gauge("cached", [](const wire::PageGauges& p) { return p.cached; });
-  gauge("used", [](const wire::PageGauges& p) { return p.used(); });
-}
-
 void register_gauges(telemetry::Registry& registry, const wire::Generator& generator) {
   const auto gauge = [&](const char* name, const char* help, auto read,
                          telemetry::Labels labels = {}) {
@@ -70,9 +48,7 @@ void register_gauges(telemetry::Registry& registry, const wire::Generator& gener
         std::move(labels));
   };
   using Status = wire::GeneratorStatus;
-  gauge("vllm:num_requests_running", "Requests decoding or in prefill",
-        [](const Status& s) { return s.running; });
-  registry.alias("sglang:num_running_reqs", "vllm:num_requests_running");
+  register_running(registry, [&generator] { return generator.status(); });
   gauge("vllm:num_requests_waiting", "Requests waiting", [](const Status& s) { return s.waiting; });
   registry.alias("sglang:num_queue_reqs", "vllm:num_requests_waiting");
   gauge("vllm:kv_cache_usage_perc", "Share of the cache that requests hold, 0 to 1",
@@ -85,41 +61,37 @@ void register_gauges(telemetry::Registry& registry, const wire::Generator& gener
         [](const Status& s) { return s.decode_tokens_per_second; });
   gauge("sglang:max_total_num_tokens", "Tokens that the whole cache holds",
         [cache_tokens](const Status&) { return cache_tokens; });
-  const auto pages = [](const Status& s) { return s.pages; };
-  if (generator.limits().prefill_cache_tokens == 0) {
-    register_pages(registry, generator, pages, {});
-    return;
-  }
-  register_pages(registry, generator, pages, {{"pool", "decode"}});
-  register_pages(registry, generator,
-                 [](const Status& s) { return s.prefill_pages.value_or(wire::PageGauges{}); },
-                 {{"pool", "prefill"}});
+  const auto pages = [&generator] { return generator.status().pages; };
+  if (generator.limits().prefill_cache_tokens == 0) return register_pages(registry, pages, {});
+  const auto prefill_pages = [&generator] {
+    return generator.status().prefill_pages.value_or(wire::PageGauges{});
+  };
+  register_pages(registry, pages, {{"pool", "decode"}});
+  register_pages(registry, prefill_pages, {{"pool", "prefill"}});
 }
 
 }  // namespace
 
-std::string_view to_string(RouteId route) {
-  switch (route) {
-    case RouteId::kChat:
-      return "/v1/chat/completions";
-    case RouteId::kCompletions:
-      return "/v1/completions";
-    case RouteId::kText:
-      return "/tokenize";
-    case RouteId::kModels:
-      return "/v1/models";
-    case RouteId::kHealth:
-      return "/health";
-    case RouteId::kMetrics:
-      return "/metrics";
-    case RouteId::kFacts:
-      return "/server_info";
-    case RouteId::kControl:
-      return "/abort_request";
-    case RouteId::kOther:
-      return "other";
-  }
-  return "other";
+void register_running(telemetry::Registry& registry,
+                      const std::function<wire::GeneratorStatus()>& status) {
+  registry.gauge("vllm:num_requests_running", "Requests decoding or in prefill",
+                 [status] { return static_cast<double>(status().running); });
+  registry.alias("sglang:num_running_reqs", "vllm:num_requests_running");
+}
+
+void register_pages(telemetry::Registry& registry, const std::function<wire::PageGauges()>& pages,
+                    const telemetry::Labels& labels) {
+  const auto gauge = [&](const char* state, auto read) {
+    telemetry::Labels all = labels;
+    all.emplace_back("state", state);
+    registry.gauge(
+        "bulkhead_kv_pages",
+        "Cache pages: free, held by the prefix index alone, held by requests or promised to them",
+        [pages, read] { return static_cast<double>(read(pages())); }, std::move(all));
+  };
+  gauge("free", [](const wire::PageGauges& p) { return p.free; });
+  gauge("cached", [](const wire::PageGauges& p) { return p.cached; });
+  gauge("used", [](const wire::PageGauges& p) { return p.used(); });
 }
 
 std::string_view to_string(CancelCause cause) {
@@ -212,21 +184,15 @@ ApiMetrics::Shapes::Shapes(telemetry::Registry& registry, int32_t context_tokens
 }
 
 ApiMetrics::ApiMetrics(telemetry::Registry& registry, const wire::Generator& generator)
-    : counts_(registry), times_(registry), shapes_(registry, generator.limits().context_tokens) {
+    : responses_(registry),
+      counts_(registry),
+      times_(registry),
+      shapes_(registry, generator.limits().context_tokens) {
   register_labelled(registry);
   register_gauges(registry, generator);
 }
 
 void ApiMetrics::register_labelled(telemetry::Registry& registry) {
-  for (size_t route = 0; route < kRouteCount; ++route) {
-    const auto id = static_cast<RouteId>(route);
-    for (const int status : kStatuses) {
-      const std::string text = status == 0 ? "other" : std::to_string(status);
-      responses_[{id, status}] =
-          &registry.counter("bulkhead_http_responses_total", "Answers by endpoint and status",
-                            {{"endpoint", std::string(to_string(id))}, {"status", text}});
-    }
-  }
   for (const std::string_view reason : kFinishedReasons) {
     reasons_[reason] = &registry.counter("vllm:request_success_total",
                                          "Ended generations by reason; n of them for one request",
@@ -249,12 +215,6 @@ void ApiMetrics::calls(const CallCounts& counts) {
   calls_[0]->add(static_cast<uint64_t>(counts.complete));
   calls_[1]->add(static_cast<uint64_t>(counts.malformed));
   calls_[2]->add(static_cast<uint64_t>(counts.truncated));
-}
-
-void ApiMetrics::count_response(RouteId route, int status) {
-  auto found = responses_.find({route, status});
-  if (found == responses_.end()) found = responses_.find({route, 0});
-  found->second->add();
 }
 
 void ApiMetrics::accepted(int64_t choices) {

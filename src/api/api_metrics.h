@@ -7,31 +7,17 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "api/answer/answer_format.h"
+#include "api/response_counts.h"
 #include "base/clock.h"
 #include "telemetry/metrics.h"
 #include "wire/generate.h"
 
 namespace bulkhead::api {
-
-// Endpoints as answers are counted: one label value for each group.
-enum class RouteId {
-  kChat,
-  kCompletions,
-  kText,
-  kModels,
-  kHealth,
-  kMetrics,
-  kFacts,
-  kControl,
-  kOther
-};
-inline constexpr size_t kRouteCount = 9;
-std::string_view to_string(RouteId route);
 
 // Label values of finished_reason.
 inline constexpr std::array<std::string_view, 5> kFinishedReasons = {"stop", "length", "abort",
@@ -42,13 +28,19 @@ enum class CancelCause { kDisconnect, kAbortRequest, kSlowReader, kDeadline, kSh
 inline constexpr size_t kCancelCauseCount = 5;
 std::string_view to_string(CancelCause cause);
 
+// How many requests are under way.
+void register_running(telemetry::Registry& registry,
+                      const std::function<wire::GeneratorStatus()>& status);
+// The pages of one pool by state; `pages` is asked at every scrape.
+void register_pages(telemetry::Registry& registry, const std::function<wire::PageGauges()>& pages,
+                    const telemetry::Labels& labels);
+
 class ApiMetrics {
  public:
   // `generator` must outlive the registry's last scrape.
   ApiMetrics(telemetry::Registry& registry, const wire::Generator& generator);
 
-  // One answer left, or (499) its client did before.
-  void count_response(RouteId route, int status);
+  ResponseCounts& responses() { return responses_; }
   // A request for text was accepted, with so many choices.
   void accepted(int64_t choices);
   void first_token(base::Nanoseconds since_arrival);
@@ -92,7 +84,7 @@ class ApiMetrics {
   };
   void register_labelled(telemetry::Registry& registry);
 
-  std::map<std::pair<RouteId, int>, telemetry::Counter*> responses_;
+  ResponseCounts responses_;
   std::map<std::string_view, telemetry::Counter*> reasons_;
   std::array<telemetry::Counter*, kCancelCauseCount> causes_{};
   std::array<telemetry::Counter*, 3> calls_{};  // complete, malformed, truncated

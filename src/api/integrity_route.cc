@@ -76,6 +76,15 @@ void write_pool(base::JsonWriter& json, const wire::IntegrityPool& pool) {
   json.end_array().end_object();
 }
 
+void write_worker(base::JsonWriter& json, const wire::IntegrityWorker& worker) {
+  json.begin_object();
+  json.key("name").value(worker.name);
+  json.key("present").value(worker.present);
+  json.key("http");
+  worker.http.empty() ? json.null() : json.value(worker.http);
+  json.end_object();
+}
+
 void write_faults(base::JsonWriter& json, const wire::InjectedFaults& faults) {
   json.begin_object();
   json.key("enabled").value(faults.enabled);
@@ -124,7 +133,8 @@ Failure check_required_integrity(const http::Request& request, const wire::Integ
   return not_available(*required, to_string(port->mode()));
 }
 
-http::Response integrity_response(const wire::IntegrityPort* port) {
+http::Response integrity_response(const wire::IntegrityPort* port,
+                                  std::span<const wire::IntegrityWorker> workers) {
   base::JsonWriter json;
   json.begin_object();
   json.key("mode");
@@ -133,6 +143,9 @@ http::Response integrity_response(const wire::IntegrityPort* port) {
   if (port != nullptr) {
     for (const wire::IntegrityPool& pool : port->report()) write_pool(json, pool);
   }
+  json.end_array();
+  json.key("workers").begin_array();
+  for (const wire::IntegrityWorker& worker : workers) write_worker(json, worker);
   json.end_array();
   json.key("faults");
   write_faults(json, port == nullptr ? wire::InjectedFaults{} : port->injected());

@@ -10,25 +10,8 @@ namespace {
 
 using testing::ApiWorld;
 using testing::MemoryWriter;
+using testing::ScriptedIntegrity;
 using wire::IntegrityMode;
-
-class ScriptedIntegrity final : public wire::IntegrityPort {
- public:
-  IntegrityMode mode() const override { return now; }
-  std::vector<wire::IntegrityPool> report() const override { return pools; }
-  wire::InjectedFaults injected() const override { return faults; }
-  base::Status inject(std::string_view fault, std::string_view pool) override {
-    if (!faults.enabled) return base::unsupported("without --inject-faults");
-    if (fault != "tag_flip") return base::invalid_argument("fault", "there is no such fault");
-    ordered.emplace_back(pool);
-    return {};
-  }
-
-  IntegrityMode now = IntegrityMode::kAbort;
-  std::vector<wire::IntegrityPool> pools;
-  wire::InjectedFaults faults;
-  std::vector<std::string> ordered;
-};
 
 struct World {
   explicit World(ApiOptions options = with_loopback()) : api(std::move(options), {}, &port) {}
@@ -155,13 +138,23 @@ TEST(IntegrityRoute, IsForAdministrators) {
   EXPECT_TRUE(world.port.ordered.empty());
 }
 
-TEST(IntegrityRoute, AGatewayHasNoPools) {
+TEST(IntegrityRoute, AGatewayHasNoPoolsAndSaysWhereTheyAreTold) {
   ApiOptions options;
   options.loopback_only = true;
-  ApiWorld gateway(options);
+  std::vector<wire::IntegrityWorker> workers;
+  ApiWorld gateway(options, {}, nullptr, [&workers] { return workers; });
+  EXPECT_TRUE(gateway.get("/v1/integrity")->body().at("workers").as_array().empty());
+  workers = {{"prefill-0", true, "127.0.0.1:7101"}, {"decode-0", false, ""}};
   const auto body = gateway.get("/v1/integrity")->body();
   EXPECT_TRUE(body.at("mode").is_null());
   EXPECT_TRUE(body.at("pools").as_array().empty());
+  const auto& told = body.at("workers").as_array();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told.at(0).at("name").as_string(), "prefill-0");
+  EXPECT_TRUE(told.at(0).at("present").as_bool());
+  EXPECT_EQ(told.at(0).at("http").as_string(), "127.0.0.1:7101");
+  EXPECT_FALSE(told.at(1).at("present").as_bool());
+  EXPECT_TRUE(told.at(1).at("http").is_null());
 }
 
 TEST(InjectedFaults, NeedAServerThatWasStartedForThem) {

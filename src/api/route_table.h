@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "api/api_metrics.h"
+#include "api/response_counts.h"
 
 namespace bulkhead::api {
 

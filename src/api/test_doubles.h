@@ -202,6 +202,25 @@ class ScriptedConstraints final : public wire::ConstraintCompiler {
   }
 };
 
+// Says what the test says; remembers what was ordered.
+class ScriptedIntegrity final : public wire::IntegrityPort {
+ public:
+  wire::IntegrityMode mode() const override { return now; }
+  std::vector<wire::IntegrityPool> report() const override { return pools; }
+  wire::InjectedFaults injected() const override { return faults; }
+  base::Status inject(std::string_view fault, std::string_view pool) override {
+    if (!faults.enabled) return base::unsupported("without --inject-faults");
+    if (fault != "tag_flip") return base::invalid_argument("fault", "there is no such fault");
+    ordered.emplace_back(pool);
+    return {};
+  }
+
+  wire::IntegrityMode now = wire::IntegrityMode::kAbort;
+  std::vector<wire::IntegrityPool> pools;
+  wire::InjectedFaults faults;
+  std::vector<std::string> ordered;
+};
+
 class MemoryWriter final : public http::ResponseWriter {
  public:
   void send(http::Response response) override {
@@ -280,7 +299,8 @@ struct ModelSetup {
 class ApiWorld {
  public:
   explicit ApiWorld(ApiOptions options = {}, const ModelSetup& model = {},
-                    wire::IntegrityPort* integrity = nullptr)
+                    wire::IntegrityPort* integrity = nullptr,
+                    std::function<std::vector<wire::IntegrityWorker>()> workers = {})
       : tokenizer(model.control_tokens) {
     auto compiled = chat::ChatTemplate::compile(model.chat_template);
     BH_CHECK(compiled.ok(), "the test's template compiles");
@@ -309,6 +329,7 @@ class ApiWorld {
                  [this] { return ++entropy; }};
     deps.constraints = &constraints;
     deps.integrity = integrity;
+    deps.workers = std::move(workers);
     api.emplace(std::move(deps), std::move(card), std::move(options));
   }
 

@@ -63,6 +63,13 @@ struct InjectedFaults {
   std::vector<InjectedFault> done;
 };
 
+// A process whose pages are its own, and which tells of them itself.
+struct IntegrityWorker {
+  std::string name;      // "decode-0"
+  bool present = false;  // it is there now
+  std::string http;      // where it answers, "127.0.0.1:7101"; empty: nowhere, or not known
+};
+
 class IntegrityPort {
  public:
   virtual ~IntegrityPort() = default;

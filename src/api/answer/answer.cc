@@ -175,7 +175,7 @@ void Answer::on_gone(CancelCause cause) {
   status_ = kClientGone;
   cause_ = cause;
   cancel_all();
-  services_.metrics.count_response(input_.route, status_);
+  services_.metrics.responses().count(input_.route, status_);
 }
 
 void Answer::abort() {
@@ -221,7 +221,7 @@ void Answer::complete(Choice& choice) {
                                                      choice.usage(), running_usage()));
   if (!last) return write(std::move(out));
   answered_ = true;
-  services_.metrics.count_response(input_.route, 200);
+  services_.metrics.responses().count(input_.route, 200);
   if (input_.plan.include_usage) out += http::sse_event(input_.format->usage_chunk(usage()));
   out += http::sse_event(kDone);
   input_.writer->write(std::move(out));
@@ -230,7 +230,7 @@ void Answer::complete(Choice& choice) {
 
 void Answer::send_whole() {
   answered_ = true;
-  services_.metrics.count_response(input_.route, 200);
+  services_.metrics.responses().count(input_.route, 200);
   std::vector<WholeChoice> all;
   all.reserve(choices_.size());
   for (Choice& choice : choices_) all.push_back({&choice.view(), &choice.all(), choice.outcome()});
@@ -264,7 +264,7 @@ void Answer::fail(const ApiError& error, std::optional<CancelCause> cause) {
   status_ = error.status;
   cause_ = cause;
   cancel_all();
-  services_.metrics.count_response(input_.route, error.status);
+  services_.metrics.responses().count(input_.route, error.status);
   if (!streaming_) {
     http::Response response = error_response(error, input_.request_id);
     response.headers.push_back({"x-request-id", input_.request_id});
