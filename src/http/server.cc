@@ -37,18 +37,21 @@ base::Error listen_error(const ServerOptions& options, const error_code& ec) {
   const std::string where = options.host + ":" + std::to_string(options.port);
   if (ec == asio::error::address_in_use) {
     return {base::ErrorCode::kUnavailable,
-            where + " is in use by another process; stop it or choose another port with --port",
+            where + " is in use by another process; stop it or choose another port with " +
+                options.port_flag,
             "port"};
   }
   if (ec == asio::error::access_denied) {
     return {base::ErrorCode::kIo,
             "no permission to listen on " + where +
-                " (ports below 1024 need privileges); choose another port with --port",
+                " (ports below 1024 need privileges); choose another port with " +
+                options.port_flag,
             "port"};
   }
   if (ec == boost::system::errc::address_not_available) {
     return {base::ErrorCode::kInvalidArgument,
-            options.host + " is not an address of this machine; choose another with --host",
+            options.host + " is not an address of this machine; choose another with " +
+                options.host_flag,
             "host"};
   }
   return {base::ErrorCode::kIo, "cannot listen on " + where + ": " + ec.message(), "host"};

@@ -73,7 +73,9 @@ using Handler = std::function<void(Request request, std::shared_ptr<ResponseWrit
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 30000;  // 0: any free port, see Server::port()
+  uint16_t port = 30000;             // 0: any free port, see Server::port()
+  std::string host_flag = "--host";  // what chooses the two, for errors
+  std::string port_flag = "--port";
   uint64_t body_bytes_max = 32ull << 20;
   uint64_t body_bytes_total_max = 1ull << 30;    // bodies being received, all connections together
   uint32_t header_bytes_max = 32u << 10;         // all header lines together

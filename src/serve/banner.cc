@@ -177,7 +177,8 @@ std::string formats_text(const chat::FormatChoice& formats) {
          line("reasoning", text(chat::to_string(formats.reasoning), formats.reasoning_reason));
 }
 
-std::string worker_text(Role role, const std::string& address, const std::string& transport) {
+std::string worker_text(Role role, const std::string& address, const std::string& http,
+                        const std::string& transport) {
   const std::string name = role == Role::kDecode ? "decode" : "prefill";
   const auto numbers = transfer::remote::numeric_address(address);
   const bool anywhere = numbers.ok() && transfer::remote::is_wildcard(*numbers);
@@ -185,6 +186,7 @@ std::string worker_text(Role role, const std::string& address, const std::string
       anywhere ? fmt::format("ADDRESS:{}, with an address of this host", port_of(address))
                : address;
   return line("role", fmt::format("{} worker over {}", name, transport)) + line("listen", address) +
+         line("http", http.empty() ? "none (--http-listen)" : http) +
          fmt::format("Ready for a gateway: give it --{}-workers {}\n", name, reached);
 }
 

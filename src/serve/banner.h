@@ -21,7 +21,9 @@ std::string plan_text(const Plan& plan, const model::Checkpoint& checkpoint,
 std::string formats_text(const chat::FormatChoice& formats);
 
 // Of a deployment of several processes.
-std::string worker_text(Role role, const std::string& address, const std::string& transport);
+// `http` is the URL that it answers at; empty: none.
+std::string worker_text(Role role, const std::string& address, const std::string& http,
+                        const std::string& transport);
 std::string gateway_text(const RoleOptions& roles);
 std::string members_text(const std::vector<roles::MemberStatus>& members);
 

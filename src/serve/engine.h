@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <vector>
 
 #include "wire/generate.h"
 #include "wire/integrity.h"
@@ -17,6 +18,8 @@ class Engine {
   virtual wire::Generator& generator() = 0;
   // Of the pages in this process; null: there are none.
   virtual wire::IntegrityPort* integrity() { return nullptr; }
+  // Who has pages where they are in other processes. Any thread.
+  virtual std::vector<wire::IntegrityWorker> workers() const { return {}; }
   // Refuses new requests; accepted ones are ended at now + grace. Returns at once.
   virtual void drain(std::chrono::nanoseconds grace) = 0;
   virtual bool drained() const = 0;

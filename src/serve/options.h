@@ -48,6 +48,7 @@ enum class Role : uint8_t {
 struct RoleOptions {
   Role role = Role::kAll;
   std::string listen = "127.0.0.1:0";        // where a worker is reached
+  std::string http_listen;                   // where it answers over HTTP; empty: nowhere
   std::vector<std::string> prefill_workers;  // addresses, of a gateway
   std::vector<std::string> decode_workers;
   std::string key_file;                       // the deployment's secret, one line

@@ -4,16 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "api/api.h"
 #include "constraint/compiler.h"
-#include "device/thread_tuning.h"
 #include "http/server.h"
 #include "serve/banner.h"
-#include "serve/key_file.h"
-#include "serve/loading_gate.h"
+#include "serve/http_side.h"
 #include "serve/plan.h"
 #include "serve/port_file.h"
 #include "serve/progress.h"
@@ -22,6 +19,7 @@
 #include "serve/roles/worker/worker_process.h"
 #include "serve/runtime.h"
 #include "serve/signals.h"
+#include "serve/start_metrics.h"
 #include "serve/text_loading.h"
 
 namespace bulkhead::serve {
@@ -29,70 +27,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
-}
-
-void warn_of_open_file(const Keys& keys, base::Logger& logger) {
-  if (!keys.file_open_to_others) return;
-  logger.warning("every user of this machine can read the key file; chmod it to 600");
-}
-
-base::Status check_exposure(const ServeOptions& options, const Keys& keys) {
-  if (is_loopback(options.host)) return {};
-  if (options.model.inject_faults) {
+base::Status check_host(const ServeOptions& options, const Keys& keys) {
+  if (options.model.inject_faults && !is_loopback(options.host)) {
     return base::invalid_argument(
         "--inject-faults",
         fmt::format("--inject-faults lets whoever administers the server damage its cache; it is "
                     "for tests on loopback, and --host is {}",
                     options.host));
   }
-  if (!keys.api.empty()) return {};
-  return base::invalid_argument(
-      "--host", fmt::format("--host {} is reachable from other machines and there is no key; set "
-                            "--api-key (or BULKHEAD_API_KEY) or --api-key-file, or listen on "
-                            "127.0.0.1",
-                            options.host));
+  return check_exposure("--host", "--host " + options.host, options.host, keys);
 }
-
-// After SIGHUP. A file that cannot be taken over changes nothing.
-void reload_keys(const ServeOptions& options, api::Api& api, base::Logger& logger) {
-  if (options.api_key_file.empty()) {
-    logger.info("SIGHUP: there is no --api-key-file to read again");
-    return;
-  }
-  base::Result<Keys> keys = collect_keys(options);
-  if (!keys.ok()) {
-    logger.error("SIGHUP: the keys stay as they were", {{"reason", keys.error().message}});
-    return;
-  }
-  warn_of_open_file(*keys, logger);
-  logger.info("SIGHUP: keys read again", {{"keys", uint64_t{keys->api.size()}}});
-  api.replace_keys(std::move(keys->api));
-}
-
-// The I/O thread, joined whatever happens.
-class IoThread {
- public:
-  explicit IoThread(http::Server& server) : server_(server), thread_([this] { run(); }) {}
-  ~IoThread() { stop(milliseconds(0)); }
-  void stop(milliseconds grace) {
-    if (!thread_.joinable()) return;
-    server_.stop(grace);
-    thread_.join();
-  }
-
- private:
-  void run() {
-    device::name_thread("bulkhead-io");
-    // The compute threads may hold every core; a token that is ready should not wait for them.
-    device::prefer_latency();
-    server_.run();
-  }
-
-  http::Server& server_;
-  std::thread thread_;
-};
 
 api::ModelCard card_of(const ServeOptions& options, const model::Checkpoint& checkpoint,
                        const model::ModelFacts& facts, const TextSide& text) {
@@ -119,20 +63,16 @@ api::ModelCard card_of(const ServeOptions& options, const model::Checkpoint& che
   return card;
 }
 
-std::string url_of(const ServeOptions& options, uint16_t port) {
-  const bool v6 = options.host.find(':') != std::string::npos;
-  const std::string host = options.host == "0.0.0.0" ? "127.0.0.1"
-                           : v6 ? fmt::format("[{}]", options.host == "::" ? "::1" : options.host)
-                                : options.host;
-  return fmt::format("http://{}:{}", host, port);
-}
-
 // Waits for the signal to end, then lets running requests finish; a second one cuts it short.
 void serve_until_told(const Signals& signals, const ServeOptions& options, Engine& runtime,
                       api::Api& api, IoThread& io, base::Logger& logger) {
   for (Signal signal = Signal::kNone; signal != Signal::kEnd;) {
     signal = signals.wait(milliseconds(1000));
-    if (signal == Signal::kReload) reload_keys(options, api, logger);
+    if (signal == Signal::kReload) {
+      reload_keys(
+          options, [&api](std::vector<std::string> keys) { api.replace_keys(std::move(keys)); },
+          logger);
+    }
   }
   const wire::GeneratorStatus status = runtime.generator().status();
   logger.info("draining", {{"running", uint64_t{status.running}},
@@ -168,22 +108,6 @@ base::Result<Prepared> prepare(const ServeOptions& options, const model::Checkpo
   return prepared;
 }
 
-void register_facts(telemetry::Registry& registry, const Plan& plan,
-                    const kernels::KernelSet& kernels) {
-  registry.info(
-      "bulkhead_kernels_info", "The kernel path in use.",
-      {{"isa", std::string(device::to_string(kernels.isa))}, {"kernels", kernels.description}});
-  const auto pool = [&registry](const PoolPlan& of, telemetry::Labels labels) {
-    labels.emplace_back("block_size", std::to_string(of.layout.page_tokens));
-    labels.emplace_back("num_gpu_blocks", std::to_string(of.pages));
-    labels.emplace_back("cache_dtype", std::string(kv::to_string(of.layout.format)));
-    registry.info("vllm:cache_config_info", "Size and format of the page pool.", std::move(labels));
-  };
-  if (!plan.prefill) return pool(plan, {});
-  pool(plan, {{"pool", "decode"}});
-  pool(*plan.prefill, {{"pool", "prefill"}});
-}
-
 api::PoolFacts facts_of(const PoolPlan& plan) {
   return {.weights = plan.products(),
           .cache_dtype = std::string(kv::to_string(plan.layout.format))};
@@ -212,13 +136,6 @@ api::EngineFacts engine_facts(const Plan& plan) {
   out.decode = facts_of(plan);
   if (plan.prefill) out.prefill = facts_of(*plan.prefill);
   return out;
-}
-
-void register_start(telemetry::Registry& registry, const api::EngineFacts& engine) {
-  registry.gauge("sglang:engine_startup_time", "Seconds from the start to readiness",
-                 [seconds = engine.ready_seconds] { return seconds; });
-  registry.gauge("sglang:engine_load_weights_time", "Seconds that the weights took to load",
-                 [seconds = engine.load_seconds] { return seconds; });
 }
 
 // Tokenizer and template, and what they tell of the model's chats. What the operator says goes
@@ -262,19 +179,6 @@ struct Serving {
   std::unique_ptr<IoThread> io;
 };
 
-base::Result<std::unique_ptr<http::Server>> listen(const ServeOptions& options, LoadingGate& gate,
-                                                   base::Logger& logger) {
-  http::ServerOptions http_options;
-  http_options.host = options.host;
-  http_options.port = options.port;
-  return http::Server::listen(
-      http_options,
-      [&gate](http::Request request, std::shared_ptr<http::ResponseWriter> writer) {
-        gate.handle(std::move(request), std::move(writer));
-      },
-      logger);
-}
-
 // Where everything of a start comes together.
 struct Start {
   const ServeOptions& options;
@@ -296,7 +200,7 @@ struct Loaded {
 
 base::Result<Loaded> load_model(const Start& start, const Prepared& prepared) {
   Loaded loaded;
-  register_facts(start.registry, prepared.plan, prepared.kernels);
+  register_plan(start.registry, prepared.plan, prepared.kernels);
   Progress bar(start.out, isatty(STDOUT_FILENO) != 0, "  loading", start.clock);
   BH_ASSIGN(
       std::unique_ptr<Runtime> runtime,
@@ -363,7 +267,8 @@ std::unique_ptr<api::Api> make_api(const Start& start, const Serving& serving, h
                          server.post_after(delay, std::move(task));
                        },
                    .constraints = serving.constraints.get(),
-                   .integrity = serving.engine->integrity()},
+                   .integrity = serving.engine->integrity(),
+                   .workers = [&engine = *serving.engine] { return engine.workers(); }},
       std::move(card), options);
 }
 
@@ -377,7 +282,7 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   const base::Nanoseconds started = clock.now();
   BH_TRY(roles::check_roles(options));
   BH_ASSIGN(const Keys keys, collect_keys(options));
-  BH_TRY(check_exposure(options, keys));
+  BH_TRY(check_host(options, keys));
   BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(options.model.model_path));
   const bool is_gateway = options.roles.role == Role::kGateway;
   std::optional<Prepared> prepared;
@@ -400,7 +305,8 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   telemetry::Registry registry({{"model_name", name}});
 
   LoadingGate gate(clock);
-  BH_ASSIGN(const std::unique_ptr<http::Server> server, listen(options, gate, logger));
+  BH_ASSIGN(const std::unique_ptr<http::Server> server,
+            listen_http({.host = options.host, .port = options.port}, gate, logger));
   BH_ASSIGN(const TextSide text, prepare_text(options, checkpoint, out));
   Serving serving;
   serving.io = std::make_unique<IoThread>(*server);
@@ -415,13 +321,13 @@ base::Status run_server(const ServeOptions& options, std::ostream& out, std::ost
   api::ApiOptions api_options = api_options_of(options, keys, std::move(loaded.told));
   api_options.engine.load_seconds = base::to_seconds(clock.now() - load_started);
   api_options.engine.ready_seconds = base::to_seconds(clock.now() - started);
-  register_start(registry, api_options.engine);
+  register_start(registry, api_options.engine.load_seconds, api_options.engine.ready_seconds);
   BH_ASSIGN(serving.constraints,
             make_constraints(start, text, loaded.facts.vocabulary_size, card.defaults.eos_ids));
   serving.api = make_api(start, serving, *server, text, std::move(card), api_options);
   gate.open(serving.api->handler());
 
-  out << ready_text(Reach{.url = url_of(options, server->port()),
+  out << ready_text(Reach{.url = url_text(options.host, server->port()),
                           .model_name = name,
                           .keys = keys.api.size(),
                           .admin_key = !keys.admin.empty(),

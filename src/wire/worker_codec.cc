@@ -43,6 +43,7 @@ void put(const WorkerHello& hello, ByteWriter& out) {
   out.put(hello.pages);
   out.put(hello.sequences_max);
   put_text(hello.transfer_address, out);
+  put_text(hello.http_address, out);
   out.put(hello.boot_nonce);
   out.bytes(hello.session_nonce);
 }
@@ -173,6 +174,7 @@ struct Reader {
     }
     out.sequences_max = in.get<uint32_t>();
     out.transfer_address = text();
+    out.http_address = text();
     out.boot_nonce = in.get<uint64_t>();
     out.session_nonce = in.array<16>();
   }

@@ -47,6 +47,7 @@ WorkerHello make_hello() {
   hello.pages = 12;
   hello.sequences_max = 8;
   hello.transfer_address = "127.0.0.1:7";
+  hello.http_address = "127.0.0.1:8";
   hello.boot_nonce = 0x1122334455667788;
   hello.session_nonce[0] = 1;
   return hello;

@@ -22,7 +22,7 @@
 namespace bulkhead::wire {
 
 // Raised with every change of meaning; processes of unlike versions refuse each other.
-constexpr uint16_t kWorkerProtocol = 2;
+constexpr uint16_t kWorkerProtocol = 3;
 
 constexpr size_t kWorkerFrameMax = 16u << 20;
 constexpr size_t kWorkerTextMax = 512;
@@ -57,6 +57,7 @@ struct WorkerHello {
   int32_t pages = 0;
   uint32_t sequences_max = 0;    // attempts it holds at once
   std::string transfer_address;  // where pages arrive; of a decode worker
+  std::string http_address;      // where it tells of itself, for people; empty: nowhere
   uint64_t boot_nonce = 0;       // of this start of the process
   std::array<uint8_t, 16> session_nonce{};
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -32,6 +33,13 @@ def environment_with(halt_at):
 def is_stopped(process):
     with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+class Place:
+    """An HTTP address as the helpers of harness.py take it."""
+
+    def __init__(self, host, port, key=None):
+        self.host, self.port, self.key = host, port, key
 
 
 class Worker:
@@ -70,6 +78,11 @@ class Worker:
     @property
     def address(self):
         return f"127.0.0.1:{self.port}"
+
+    def http(self, key=None):
+        """Where it answers over HTTP, as its last banner says."""
+        told = re.findall(r"^  http +http://([\d.]+):(\d+)$", self.whole_log(), re.M)[-1]
+        return Place(told[0], int(told[1]), key)
 
     def whole_log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:

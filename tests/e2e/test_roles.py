@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ import unittest
 
 from deployment import KEY, Deployment
 from harness import (
+    ROOT,
     Server,
     Stream,
     call,
@@ -22,6 +24,7 @@ from harness import (
     find_binary,
     find_model,
     headers_for,
+    metrics,
     open_request,
     stream,
     together,
@@ -94,6 +97,11 @@ class Answers(WithPrompts):
         self.assertEqual(cached[0], 0)
         self.assertGreater(cached[1], 64)
 
+    def test_a_worker_without_an_address_of_its_own_is_told_as_one(self):
+        told = call(self.server, "GET", "/v1/integrity").json()["workers"]
+        self.assertEqual([one["http"] for one in told], [None, None])
+        self.assertIn("none (--http-listen)", self.decode.whole_log())
+
     def test_what_cannot_be_constrained_here_is_refused_by_name(self):
         answer = chat(
             self.server, "A colour?", max_tokens=8, response_format={"type": "json_object"}
@@ -142,6 +150,72 @@ class Converted(Deployment):
         self.wait_until_idle()
         formats = [worker.whole_log().count("fp8_e4m3, ") for worker in (self.prefill, self.decode)]
         self.assertEqual(formats, [0, 1], "of their own pages")
+
+
+class Watched(Deployment):
+    """Workers that watch their pages and tell of themselves over HTTP."""
+
+    both = ("--kv-integrity", "abort", "--http-listen", "127.0.0.1:0")
+    both += ("--api-key", "reader", "--admin-key", "keeper")
+
+    def checks(self, worker):
+        _, sums = metrics(worker.http("reader"))
+        self.assertEqual(sums["bulkhead_kv_integrity_mode"], 2)
+        self.assertEqual(sums["bulkhead_kv_integrity_mismatches_total"], 0)
+        return sums["bulkhead_kv_integrity_checks_total"]
+
+    def test_each_workers_checks_rise_with_the_requests_it_had(self):
+        workers = (self.prefill, self.decode)
+        before = [self.checks(worker) for worker in workers]
+        answer = complete(self.server, PROMPTS[4], max_tokens=40, ignore_eos=True, temperature=0)
+        self.assertEqual(answer.status, 200, answer.body[:500])
+        self.wait_until_idle()
+        for worker, earlier in zip(workers, before):
+            now = self.checks(worker)
+            self.assertGreater(now, earlier, worker.role)
+            told = call(worker.http("keeper"), "GET", "/v1/integrity").json()
+            self.assertEqual(told["mode"], "abort")
+            self.assertEqual([pool["name"] for pool in told["pools"]], [worker.role])
+            self.assertGreaterEqual(told["pools"][0]["checks"], now)
+        # Decode looks twice at every step: before it reads, and before a token leaves.
+        self.assertGreaterEqual(self.checks(self.decode) - before[1], 2 * 39)
+
+    def test_integrity_is_the_administrators_metrics_any_keys_and_health_everybodys(self):
+        for worker in (self.prefill, self.decode):
+            for path, key, status in (
+                ("/v1/integrity", None, 401),
+                ("/v1/integrity", "reader", 403),
+                ("/v1/integrity", "keeper", 200),
+                ("/metrics", None, 401),
+                ("/metrics", "keeper", 200),
+                ("/health", None, 200),
+                ("/v1/models", "reader", 501),
+                ("/nowhere", "reader", 404),
+            ):
+                answer = call(worker.http(key), "GET", path)
+                self.assertEqual(answer.status, status, (worker.role, path, answer.body[:500]))
+                self.assertEqual(answer.headers["x-kv-integrity"], "abort")
+
+    def test_the_gateway_says_where_each_worker_tells_of_its_pages(self):
+        told = call(self.server, "GET", "/v1/integrity").json()
+        self.assertIsNone(told["mode"])
+        self.assertEqual(told["pools"], [])
+        self.assertEqual(
+            told["workers"],
+            [
+                {"name": f"{one.role}-0", "present": True, "http": f"127.0.0.1:{one.http().port}"}
+                for one in (self.prefill, self.decode)
+            ],
+        )
+
+    def test_every_metric_of_a_worker_is_documented_with_its_type(self):
+        page = (ROOT / "docs" / "metrics.md").read_text()
+        for worker in (self.prefill, self.decode):
+            scrape = call(worker.http("reader"), "GET", "/metrics").body
+            exposed = re.findall(r"^# TYPE (\S+) (\S+)$", scrape, re.M)
+            self.assertTrue(exposed)
+            for name, kind in exposed:
+                self.assertRegex(page, rf"(?m)^\|[^|]*`{re.escape(name)}`[^|]*\| {kind} \|")
 
 
 class SlowReader:
@@ -380,8 +454,20 @@ class Configured(unittest.TestCase):
         flags = ["--prefill.kv", "fp8_e4m3", "--decode.kv", "bf16"]
         self.assertIn("--decode.kv", self.refused(*self.with_key("--role", "prefill", *flags)))
 
+    def test_an_http_address_of_a_worker_is_one_and_needs_a_key_beyond_loopback(self):
+        decode = [*self.with_key("--role", "decode"), "--http-listen"]
+        self.assertIn("--http-listen", self.refused(*decode, "127.0.0.1"))
+        text = self.refused(*decode, "0.0.0.0:7101")
+        self.assertIn("--http-listen 0.0.0.0:7101 is reachable", text)
+        self.assertIn("--api-key", text)
+        model = ["--model", find_model()]
+        self.accepted(*model, *decode, "0.0.0.0:7101", "--api-key", "reader")
+        self.accepted(*model, *decode, "127.0.0.1:7101")
+
     def test_flags_of_another_role_are_refused_by_name(self):
         for role, flag, value in (
+            ("decode", "--api-key", "nobody-asks"),
+            ("gateway", "--http-listen", "127.0.0.1:0"),
             ("decode", "--chunked-prefill-size", "64"),
             ("prefill", "--port", "1"),
             ("gateway", "--threads", "1"),

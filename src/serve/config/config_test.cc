@@ -289,6 +289,8 @@ TEST(Settings, AFlagThatTheRoleLeavesWithoutEffectIsRefusedAndALineOfAFileIsNot)
       {"gateway", "threads", "1", "--role all, prefill, decode"},
       {"decode", "chunked_prefill_size", "64", "--role all, prefill"},
       {"decode", "port", "1", "--role all, gateway"},
+      {"gateway", "http_listen", "127.0.0.1:0", "--role prefill, decode"},
+      {"decode", "admin_key", "k", "a worker with --http-listen"},
       {"prefill", "decode.kv_cache_memory", "1G", "--role all, decode"},
   };
   for (const auto& one : cases) {

@@ -1,7 +1,9 @@
 #include "serve/config/effect.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace bulkhead::serve {
@@ -46,6 +48,7 @@ constexpr std::pair<std::string_view, RoleSet> kRoles[] = {
     {"decode.kv_cache_memory", kDecodes},
     {"decode.kv_integrity", kDecodes},
     {"listen", kWorkers},
+    {"http_listen", kWorkers},
     {"prefill_workers", kGateways},
     {"decode_workers", kGateways},
     {"worker_key_file", kSeveral},
@@ -53,9 +56,6 @@ constexpr std::pair<std::string_view, RoleSet> kRoles[] = {
     {"host", kFrontDoor},
     {"port", kFrontDoor},
     {"served_model_name", kFrontDoor},
-    {"api_key", kFrontDoor},
-    {"api_key_file", kFrontDoor},
-    {"admin_key", kFrontDoor},
     {"priority_order", kFrontDoor},
     {"tool_call_parser", kFrontDoor},
     {"reasoning_parser", kFrontDoor},
@@ -68,9 +68,18 @@ constexpr std::array<std::pair<Role, std::string_view>, 4> kNames = {{{Role::kAl
                                                                       {Role::kPrefill, "prefill"},
                                                                       {Role::kDecode, "decode"}}};
 
+// What opens an HTTP address, which not every worker has.
+constexpr std::string_view kKeys[] = {"api_key", "api_key_file", "admin_key"};
+
 }  // namespace
 
-std::optional<std::string> roles_instead(std::string_view name, Role role) {
+std::optional<std::string> roles_instead(std::string_view name, const RoleOptions& options) {
+  const Role role = options.role;
+  const bool is_worker = (kWorkers & in(role)) != 0;
+  if (is_worker && options.http_listen.empty() &&
+      std::find(std::begin(kKeys), std::end(kKeys), name) != std::end(kKeys)) {
+    return "--role all, gateway, or a worker with --http-listen";
+  }
   for (const auto& [option, roles] : kRoles) {
     if (option != name) continue;
     if ((roles & in(role)) != 0) return std::nullopt;
@@ -84,7 +93,7 @@ std::optional<std::string> roles_instead(std::string_view name, Role role) {
 }
 
 std::optional<std::string> without_effect(std::string_view name, const ServeOptions& options) {
-  if (const auto instead = roles_instead(name, options.roles.role)) {
+  if (const auto instead = roles_instead(name, options.roles)) {
     return "without effect in this role: it is for " + *instead;
   }
   if (options.roles.role != Role::kAll) return std::nullopt;

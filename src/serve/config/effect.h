@@ -13,9 +13,8 @@
 
 namespace bulkhead::serve {
 
-// The roles that the option is for, as text, where `role` is none of them: "--role prefill,
-// decode".
-std::optional<std::string> roles_instead(std::string_view name, Role role);
+// Who the option is for, as text, where this process is none of them: "--role prefill, decode".
+std::optional<std::string> roles_instead(std::string_view name, const RoleOptions& options);
 
 // Why the option is without effect; nothing where it has its effect.
 std::optional<std::string> without_effect(std::string_view name, const ServeOptions& options);

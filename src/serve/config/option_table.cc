@@ -390,6 +390,15 @@ void add_roles(std::vector<OptionSpec>& table) {
                               "on a network of the deployment alone",
                    .value_name = "ADDRESS:PORT"},
                   [](auto& o) -> auto& { return o.roles.listen; }));
+  table.push_back(
+      text_option({.flags = "--http-listen",
+                   .group = kServer,
+                   .meaning = "Where a worker answers over HTTP, for who watches over it: /health, "
+                              "/metrics and, with the admin key, /v1/integrity; anything but "
+                              "loopback needs a key",
+                   .unset = "nowhere",
+                   .value_name = "ADDRESS:PORT"},
+                  [](auto& o) -> auto& { return o.roles.http_listen; }));
   table.push_back(list_option({.flags = "--prefill-workers",
                                .group = kServer,
                                .meaning = "Prefill workers of a gateway, by commas",
@@ -458,7 +467,8 @@ void add_server(std::vector<OptionSpec>& table) {
   table.push_back(
       text_option({.flags = "--admin-key",
                    .group = kServer,
-                   .meaning = "Key that flushes the cache and aborts anybody's requests",
+                   .meaning = "Key that flushes the cache, aborts anybody's requests and sees page "
+                              "integrity",
                    .unset = "none",
                    .environment = "BULKHEAD_ADMIN_KEY",
                    .value_name = "KEY",
@@ -533,7 +543,7 @@ void add_operation(std::vector<OptionSpec>& table) {
 
 std::vector<OptionSpec> make_table() {
   std::vector<OptionSpec> table;
-  table.reserve(48);
+  table.reserve(64);
   add_model(table);
   add_integrity(table);
   add_placement(table);

@@ -27,7 +27,7 @@ std::vector<std::string> split_list(const std::vector<std::string>& values) {
 base::Status check_flags(const Settings& settings) {
   for (const auto& [name, given] : settings.given) {
     if (given.source != OptionSource::kFlag) continue;
-    const auto instead = roles_instead(name, settings.options.roles.role);
+    const auto instead = roles_instead(name, settings.options.roles);
     if (!instead) continue;
     const std::string& flag = find_option(name)->flag;
     return base::invalid_argument(

@@ -70,10 +70,30 @@ TEST(Roles, MembersAreToldAsSoonAsTheyAreThere) {
   ASSERT_TRUE(rig.run_until([&] { return rig.gateway()->fleet.is_complete(); }, 2000));
   for (const MemberStatus& member : rig.gateway()->fleet.members()) {
     EXPECT_TRUE(member.present) << member.label;
+    EXPECT_EQ(member.http, member.label + "/http");
   }
   rig.kill_decode(0);
   ASSERT_TRUE(rig.run_until([&] { return !rig.gateway()->fleet.is_complete(); }, 2000));
   EXPECT_FALSE(rig.gateway()->fleet.members()[1].present);
+}
+
+TEST(Roles, AWorkerTellsWhatItHasAndWhenItLastMadeAStep) {
+  RolesRig rig;
+  ASSERT_TRUE(rig.join()) << rig.log();
+  const DecodeWorker& worker = rig.decode()->worker;
+  const auto running = rig.submit(rig_prompt(5, 60), 40);
+  ASSERT_TRUE(rig.run_until([&] { return worker.status().pages.used() > 0; }, 5000)) << rig.log();
+  EXPECT_EQ(worker.status().running, 1u);
+  EXPECT_FALSE(worker.status().draining);
+  const base::Nanoseconds earlier = worker.status().last_progress;
+  rig.step();
+  EXPECT_GT(worker.status().last_progress, earlier);
+  ASSERT_TRUE(rig.run_until([&] { return running.finished(); }, 5000)) << rig.log();
+  EXPECT_EQ(rig.balance(), "");
+  EXPECT_EQ(worker.status().running, 0u);
+  EXPECT_EQ(worker.status().pages.used(), 0);
+  rig.decode()->worker.drain();
+  EXPECT_TRUE(worker.status().draining);
 }
 
 // C084: more requests than pages, places, windows and slots, one after another.

@@ -547,6 +547,7 @@ void Fleet::publish() {
       status.draining = beat.draining;
       status.weights = member.hello().weights;
       status.kv = member.hello().kv;
+      status.http = member.hello().http_address;
       status.pages = {beat.pages_total, beat.pages_free, beat.pages_cached};
       status.sequences = member.load().sequences;
       status.tokens = member.load().tokens;

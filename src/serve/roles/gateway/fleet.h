@@ -35,7 +35,7 @@ struct FleetOptions {
   base::Nanoseconds outage_max{4'000'000'000};  // how long requests wait for a role without anybody
 };
 
-// A worker for people: no address.
+// A worker for people: of its addresses only the one that is for them.
 struct MemberStatus {
   std::string label;
   wire::WorkerRole role = wire::WorkerRole::kPrefill;
@@ -43,6 +43,7 @@ struct MemberStatus {
   bool draining = false;
   std::string weights;
   std::string kv;
+  std::string http;  // as its hello says
   wire::PageGauges pages;
   uint32_t sequences = 0;  // given to it
   int64_t tokens = 0;      // estimated, in flight

@@ -89,6 +89,16 @@ base::Result<std::unique_ptr<GatewayRuntime>> GatewayRuntime::start(
 
 GatewayRuntime::~GatewayRuntime() { stop(); }
 
+std::vector<wire::IntegrityWorker> GatewayRuntime::workers() const {
+  std::vector<MemberStatus> members = fleet_->members();
+  std::vector<wire::IntegrityWorker> out;
+  out.reserve(members.size());
+  for (MemberStatus& member : members) {
+    out.push_back({std::move(member.label), member.present, std::move(member.http)});
+  }
+  return out;
+}
+
 void GatewayRuntime::stop() {
   if (!thread_.joinable()) return;
   drain(std::chrono::nanoseconds(0));

@@ -1,7 +1,8 @@
 // A gateway's engine: a router over workers elsewhere, and the step thread. What `serve` puts HTTP
 // in front of where it has no model of its own.
 //
-// Threads: start() and stop() on one thread; generator() and members() may be used by any.
+// Threads: start() and stop() on one thread; generator(), members() and workers() may be used
+// by any.
 // Invariants: members are declared in the order they depend on each other and die in the reverse
 // one, the step thread first; requests that wait while a role has nobody end with worker_lost.
 #pragma once
@@ -32,6 +33,7 @@ class GatewayRuntime final : public Engine {
   GatewayRuntime& operator=(const GatewayRuntime&) = delete;
 
   wire::Generator& generator() override { return *router_; }
+  std::vector<wire::IntegrityWorker> workers() const override;
   std::vector<MemberStatus> members() const { return fleet_->members(); }
   bool drained() const override { return router_->drained(); }
   void drain(std::chrono::nanoseconds grace) override { router_->drain(clock_.now() + grace); }

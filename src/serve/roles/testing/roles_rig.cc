@@ -65,6 +65,7 @@ WorkerOptions worker_options(const RigOptions& options, wire::WorkerRole role, s
   hello.pages = pages.counts().total;
   hello.sequences_max = options.sequences_max;
   hello.transfer_address = transfer_address;
+  hello.http_address = hello.label + "/http";
   hello.boot_nonce = boot;
   out.start_max = base::Nanoseconds{2'000'000'000};
   return out;

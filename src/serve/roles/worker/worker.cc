@@ -49,7 +49,18 @@ StepOutcome Worker::step() {
   told_idle_ = idle;
   if (leaving_.load(std::memory_order_relaxed) || (draining && idle)) take_leave();
   see_off();
+  attempts_shown_.store(static_cast<uint32_t>(by_attempt_.size()), std::memory_order_relaxed);
+  last_step_.store(clock_.now().count(), std::memory_order_relaxed);
   return heard && outcome == StepOutcome::kIdle ? StepOutcome::kCommitted : outcome;
+}
+
+wire::GeneratorStatus Worker::status() const {
+  wire::GeneratorStatus status;
+  status.running = attempts_shown_.load(std::memory_order_relaxed);
+  status.pages = gauges();
+  status.draining = draining_.load(std::memory_order_relaxed);
+  status.last_progress = base::Nanoseconds(last_step_.load(std::memory_order_relaxed));
+  return status;
 }
 
 // --- the gateway

@@ -1,10 +1,10 @@
 // A worker's loop around its pool: hears the gateway, applies what it says between steps, runs the
 // pool, and tells what happened.
 //
-// Threads: step() by the step thread; drain(), leave_now() and has_left() by any. Invariants: one
-// gateway at a time, and only one that knows the deployment's key; a gateway that is lost takes
-// everything it asked for with it; each attempt gets exactly one Released, after which nothing is
-// held for it; attempts are bounded by sequences_max, whatever a gateway sends.
+// Threads: step() by the step thread; drain(), leave_now(), has_left() and status() by any.
+// Invariants: one gateway at a time, and only one that knows the deployment's key; a gateway that
+// is lost takes everything it asked for with it; each attempt gets exactly one Released, after
+// which nothing is held for it; attempts are bounded by sequences_max, whatever a gateway sends.
 #pragma once
 
 #include <atomic>
@@ -38,6 +38,9 @@ class Worker : protected wire::PoolEvents {
   // Everybody was told, and the last words are out.
   bool has_left() const { return left_.load(std::memory_order_acquire); }
 
+  // What it has, and when it last made a step.
+  wire::GeneratorStatus status() const;
+
   size_t attempts() const { return by_attempt_.size(); }
   bool has_gateway() const { return session_ != nullptr && session_->is_open(); }
 
@@ -54,7 +57,7 @@ class Worker : protected wire::PoolEvents {
   virtual void cancel(wire::Slot slot) = 0;
   // Applies what waits and runs the pool once.
   virtual wire::StepOutcome run() = 0;
-  virtual wire::PageGauges gauges() const = 0;
+  virtual wire::PageGauges gauges() const = 0;  // any thread
   virtual uint64_t writes_refused() const { return 0; }
   // Leaves the workers of the other role; whether their last words are out.
   virtual void close_handoffs() = 0;
@@ -99,6 +102,8 @@ class Worker : protected wire::PoolEvents {
   bool told_draining_ = false;
   bool told_idle_ = true;
   bool took_leave_ = false;
+  std::atomic<uint32_t> attempts_shown_{0};
+  std::atomic<int64_t> last_step_{0};
   std::atomic<bool> draining_{false};
   std::atomic<bool> leaving_{false};
   std::atomic<bool> left_{false};
