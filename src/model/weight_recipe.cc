@@ -90,8 +90,15 @@ const std::vector<RecipePreset>& recipe_presets() {
 }
 
 std::string WeightRecipe::text() const {
+  // No preset touches the head: with one in a format of its own, the rest may still be a preset.
+  WeightRecipe rest = *this;
+  rest.formats[static_cast<size_t>(TensorKind::kHead)] = WeightFormat::kBf16;
   for (const RecipePreset& preset : recipe_presets()) {
     if (preset.recipe == *this) return std::string(preset.name);
+    if (preset.recipe == rest && rest != WeightRecipe{}) {
+      return fmt::format("{},{}={}", preset.name, to_string(TensorKind::kHead),
+                         to_string(of(TensorKind::kHead)));
+    }
   }
   std::string text;
   for (const TensorKind kind : kAllKinds) {

@@ -40,8 +40,8 @@ struct WeightRecipe {
 
   bool operator==(const WeightRecipe&) const = default;
   kernels::WeightFormat of(TensorKind kind) const { return formats[static_cast<size_t>(kind)]; }
-  // The preset's name where it is one, else "experts=int4,attention=fp8": what parse_recipe()
-  // reads.
+  // The preset's name where it is one, "int4,head=int4" where it is one but for the head, else
+  // "experts=int4,attention=fp8": what parse_recipe() reads.
   std::string text() const;
 };
 

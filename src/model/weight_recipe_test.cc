@@ -26,6 +26,14 @@ TEST(WeightRecipe, KindsOverrideAPreset) {
   EXPECT_EQ(*parse_recipe(recipe->text()), *recipe);
 }
 
+TEST(WeightRecipe, APresetWithAnotherHeadIsStillCalledByItsName) {
+  for (const char* text : {"int4,head=int4", "fp8,head=fp8", "kimi,head=fp8", "head=int4"}) {
+    const auto recipe = parse_recipe(text);
+    ASSERT_TRUE(recipe.ok()) << text;
+    EXPECT_EQ(recipe->text(), text);
+  }
+}
+
 TEST(WeightRecipe, WhatIsNotUnderstoodIsNamed) {
   for (const char* text :
        {"", "q4", "int4,fp8", "experts", "experts=int5", "router=fp8", "int4,"}) {
