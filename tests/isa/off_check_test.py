@@ -30,7 +30,7 @@ def functions(binary):
     found = {}
     for line in tool("nm", "-C", "-S", "--defined-only", str(binary)).splitlines():
         parts = line.split(maxsplit=3)
-        if len(parts) == 4 and parts[2] in "tTwW":
+        if len(parts) == 4 and parts[2] in "tTwW" and "[clone" not in parts[3]:
             found[parts[3]] = int(parts[0], 16), int(parts[1], 16)
     return found
 
