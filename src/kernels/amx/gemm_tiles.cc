@@ -7,19 +7,15 @@
 #include "base/check.h"
 #include "kernels/fp8_panels.h"
 #include "kernels/int4_panels.h"
+#include "kernels/rounded_gemm.h"
 
 namespace bulkhead::kernels::amx {
 namespace {
 
-// 256 rows x 2048 k of rounded activations are 1 MiB: half of an L2 of the machines that have
-// tiles.
-constexpr int64_t kBlockRows = 256;
 // 512 k of two panels are 32 KiB of L1 while many row tiles pass over them.
 constexpr int64_t kBlockKTiles = 16;
-constexpr int64_t kItemsPerThread = 8;
-constexpr int64_t kMaxItemPanels = 32;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t k_tiles(int64_t k) { return (k + kTileK - 1) / kTileK; }
 
 struct Rounded {
   uint16_t* codes = nullptr;
@@ -140,117 +136,41 @@ void multiply_panels(const TileOps& ops, const GemmArgs& args, const Rounded& a,
   BH_CHECK(false, "a weight format that is multiplied");
 }
 
-// Some rows of one product, rounded together.
-struct Band {
-  const GemmArgs* args = nullptr;
-  int64_t row = 0;
-  int64_t rows = 0;
-  Rounded a;
-  int64_t panels_per_item = 1;
-  int64_t round_end = 0;  // of all bands' row tiles up to this one
-  int64_t item_end = 0;   // of all bands' items up to this one
-};
+// Rows as tiles of BF16.
+struct TilesForm {
+  using Rounded = amx::Rounded;
+  using Band = RowBand<Rounded>;
+  static constexpr int64_t kFrontBytes = 0;
+  // 256 rows x 2048 k of rounded activations are 1 MiB: half of an L2 of the machines that have
+  // tiles.
+  static constexpr int64_t kTurnRows = kBandRows;
+  static constexpr int64_t kUnitRows = kTileRows;
+  static constexpr int64_t kRowsPerRounding = kTileRows;
 
-// Bands that are rounded in one hand-out and multiplied in the next. The codes are shared by all
-// workers during a run; worker 0 needs no scratch of its own.
-class Turn {
- public:
-  Turn(const TileOps& ops, device::ThreadPool& pool) : ops_(ops), pool_(pool) {}
+  const TileOps& ops;
 
-  // Rows of `args` from `row` on that still fit, at most a block.
-  int64_t room(const GemmArgs& args, int64_t row) const {
-    const auto total = static_cast<int64_t>(pool_.scratch(0).size() / sizeof(uint16_t));
-    const int64_t tiles = (total - used_) / row_tile_codes(args);
-    const int64_t left = kBlockRows - rows_ % kBlockRows;
-    if (count_ == kGemmGroupMax || rows_ >= kBlockRows) return 0;
-    return std::min({tiles * kTileRows, left, args.rows - row});
+  static int64_t row_tile_codes(const GemmArgs& args) { return k_tiles(args.w.k) * kTileCodes; }
+  int64_t unit_bytes(const GemmArgs& args) const {
+    return row_tile_codes(args) * static_cast<int64_t>(sizeof(uint16_t));
   }
-
-  void add(const GemmArgs& args, int64_t row, int64_t rows, int64_t products) {
-    Band& band = bands_[count_];
-    const int64_t panels = packed_panels(args.w.n);
-    band.args = &args;
-    band.row = row;
-    band.rows = rows;
-    band.a = {reinterpret_cast<uint16_t*>(pool_.scratch(0).data()) + used_,
-              ceil_div(args.w.k, kTileK)};
-    band.panels_per_item = std::clamp<int64_t>(
-        panels * products / (kItemsPerThread * pool_.threads()), 1, kMaxItemPanels);
-    const Band* before = count_ > 0 ? &bands_[count_ - 1] : nullptr;
-    const int64_t tiles = ceil_div(rows, kTileRows);
-    band.round_end = (before != nullptr ? before->round_end : 0) + tiles;
-    band.item_end =
-        (before != nullptr ? before->item_end : 0) + ceil_div(panels, band.panels_per_item);
-    used_ += tiles * row_tile_codes(args);
-    rows_ += rows;
-    ++count_;
+  Rounded place(const GemmArgs& args, int64_t /*rows*/, std::byte* at) const {
+    return {reinterpret_cast<uint16_t*>(at), k_tiles(args.w.k)};
   }
-
-  void run() {
-    if (count_ == 0) return;
-    const std::span<const Band> bands(bands_.data(), count_);
-    pool_.run(static_cast<size_t>(bands.back().round_end), [&](size_t item, unsigned) {
-      const auto [band, tile] = find(bands, static_cast<int64_t>(item), &Band::round_end);
-      const GemmArgs& args = *band->args;
-      const int64_t first = tile * kTileRows;
-      ops_.round_rows(args.a + (band->row + first) * args.a_stride, args.a_stride,
-                      std::min(kTileRows, band->rows - first), args.w.k,
-                      band->a.codes + tile * row_tile_codes(args));
-    });
-    pool_.run(static_cast<size_t>(bands.back().item_end), [&](size_t item, unsigned) {
-      const auto [band, index] = find(bands, static_cast<int64_t>(item), &Band::item_end);
-      const int64_t first = index * band->panels_per_item;
-      const int64_t last = std::min(packed_panels(band->args->w.n), first + band->panels_per_item);
-      multiply_panels(ops_, *band->args, band->a, band->row, band->rows, first, last);
-    });
-    count_ = 0;
-    used_ = rows_ = 0;
+  void round(const Band& band, int64_t first) const {
+    const GemmArgs& args = *band.args;
+    ops.round_rows(args.a + (band.row + first) * args.a_stride, args.a_stride,
+                   std::min(kTileRows, band.rows - first), args.w.k,
+                   band.a.codes + first / kTileRows * row_tile_codes(args));
   }
-
- private:
-  struct Found {
-    const Band* band;
-    int64_t index;  // inside the band
-  };
-  static Found find(std::span<const Band> bands, int64_t item, int64_t Band::* end) {
-    const auto at = std::ranges::upper_bound(bands, item, {}, end);
-    return {&*at, at == bands.begin() ? item : item - (*(at - 1)).*end};
+  void multiply(const Band& band, int64_t first, int64_t last, std::span<std::byte>) const {
+    multiply_panels(ops, *band.args, band.a, band.row, band.rows, first, last);
   }
-  static int64_t row_tile_codes(const GemmArgs& args) {
-    return ceil_div(args.w.k, kTileK) * kTileCodes;
-  }
-
-  const TileOps& ops_;
-  device::ThreadPool& pool_;
-  std::array<Band, kGemmGroupMax> bands_;
-  size_t count_ = 0;
-  int64_t used_ = 0;  // codes of scratch
-  int64_t rows_ = 0;
 };
 
 }  // namespace
 
 void gemm_group(const TileOps& ops, std::span<const GemmArgs> group, device::ThreadPool& pool) {
-  const auto products = static_cast<int64_t>(
-      std::ranges::count_if(group, [](const GemmArgs& args) { return args.rows > 0; }));
-  Turn turn(ops, pool);
-  for (const GemmArgs& args : group) {
-    if (args.rows <= 0 || args.w.n <= 0) continue;
-    BH_CHECK(args.w.k > 0, "gemm over no k");
-    BH_CHECK(!args.accumulate || args.bias == nullptr,
-             "gemm starts from c or from a bias, not both");
-    for (int64_t row = 0; row < args.rows;) {
-      int64_t rows = turn.room(args, row);
-      if (rows <= 0) {
-        turn.run();
-        rows = turn.room(args, row);
-      }
-      BH_CHECK(rows > 0, "a worker's scratch is too small for gemm");
-      turn.add(args, row, rows, products);
-      row += rows;
-    }
-  }
-  turn.run();
+  multiply_rounded(TilesForm{ops}, group, pool);
 }
 
 void gemm(const TileOps& ops, const GemmArgs& args, device::ThreadPool& pool) {
