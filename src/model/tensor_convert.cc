@@ -104,39 +104,39 @@ base::Status TensorConverter::each_chunk(const TensorInfo& source, int64_t rows_
   return failure;
 }
 
-// Leaves the rows in space.floats.
-base::Status TensorConverter::read_floats(const TensorInfo& source, Rows rows, Workspace& space) {
+// The rows in FP32, or rounded to BF16; `out` may be the workspace's own.
+template <typename T>
+base::Status TensorConverter::read(const TensorInfo& source, Rows rows, Workspace& space,
+                                   std::vector<T>& out) {
   const int64_t columns = columns_of(source);
-  space.floats.resize(static_cast<size_t>(rows.count * columns));
+  out.resize(static_cast<size_t>(rows.count * columns));
   if (source.quantised != nullptr) {
-    BH_TRY(formats::decode_rows(checkpoint_.files(), source, rows, space.decode,
-                                std::span(space.floats)));
+    BH_TRY(formats::decode_rows(checkpoint_.files(), source, rows, space.decode, std::span(out)));
   } else {
-    space.bytes.resize(static_cast<size_t>(bytes_of(source.type, rows.count * columns)));
-    BH_TRY(checkpoint_.read(source, bytes_of(source.type, rows.begin * columns), space.bytes));
-    decode_elements(source.type, space.bytes, space.floats);
+    BH_TRY(read_plain(source, rows, space, out));
   }
-  const int64_t bad = first_not_finite<float>(space.floats);
+  const int64_t bad = first_not_finite<T>(out);
   if (bad >= 0) return not_finite(checkpoint_, source, rows.begin * columns + bad);
   return {};
 }
 
-// Leaves the rows in space.values, rounded to BF16.
-base::Status TensorConverter::read_values(const TensorInfo& source, Rows rows, Workspace& space) {
+base::Status TensorConverter::read_plain(const TensorInfo& source, Rows rows, Workspace& space,
+                                         std::vector<float>& out) {
   const int64_t columns = columns_of(source);
-  space.values.resize(static_cast<size_t>(rows.count * columns));
-  if (source.quantised != nullptr) {
-    BH_TRY(formats::decode_rows(checkpoint_.files(), source, rows, space.decode,
-                                std::span(space.values)));
-  } else if (source.type == TensorType::kBf16) {
-    BH_TRY(checkpoint_.read(source, bytes_of(source.type, rows.begin * columns),
-                            std::as_writable_bytes(std::span(space.values))));
-  } else {
-    BH_TRY(read_floats(source, rows, space));
-    std::ranges::transform(space.floats, space.values.begin(), quant::float_to_bf16);
+  space.bytes.resize(static_cast<size_t>(bytes_of(source.type, rows.count * columns)));
+  BH_TRY(checkpoint_.read(source, bytes_of(source.type, rows.begin * columns), space.bytes));
+  decode_elements(source.type, space.bytes, out);
+  return {};
+}
+
+base::Status TensorConverter::read_plain(const TensorInfo& source, Rows rows, Workspace& space,
+                                         std::vector<quant::Bf16>& out) {
+  if (source.type == TensorType::kBf16) {
+    return checkpoint_.read(source, bytes_of(source.type, rows.begin * columns_of(source)),
+                            std::as_writable_bytes(std::span(out)));
   }
-  const int64_t bad = first_not_finite<quant::Bf16>(space.values);
-  if (bad >= 0) return not_finite(checkpoint_, source, rows.begin * columns + bad);
+  BH_TRY(read(source, rows, space, space.floats));
+  std::ranges::transform(space.floats, out.begin(), quant::float_to_bf16);
   return {};
 }
 
@@ -151,7 +151,7 @@ base::Status TensorConverter::read_fp8(const TensorInfo& source, Rows rows, Work
     return formats::read_fp8_rows(checkpoint_.files(), source, rows, space.decode, space.codes,
                                   space.fp8_scales);
   }
-  BH_TRY(read_floats(source, rows, space));
+  BH_TRY(read(source, rows, space, space.floats));
   for (int64_t row = 0; row < rows.count; row += kFp8BlockRows) {
     const int64_t count = std::min(kFp8BlockRows, rows.count - row);
     for (int64_t group = 0; group < groups; ++group) {
@@ -182,7 +182,7 @@ base::Status TensorConverter::read_int4(const TensorInfo& source, Rows rows, Wor
     return formats::read_int4_rows(checkpoint_.files(), source, rows, space.decode, space.codes,
                                    space.int4_scales);
   }
-  BH_TRY(read_floats(source, rows, space));
+  BH_TRY(read(source, rows, space, space.floats));
   for (int64_t row = 0; row < rows.count; ++row) {
     for (int64_t group = 0; group < groups; ++group) {
       const int64_t column = group * kInt4GroupColumns;
@@ -199,7 +199,7 @@ base::Status TensorConverter::read_int4(const TensorInfo& source, Rows rows, Wor
 base::Status TensorConverter::place_rows(const TensorInfo& source, Rows rows, const Target& target,
                                          Workspace& space) {
   const WeightFormat format = target.place.format;
-  if (format == WeightFormat::kBf16) BH_TRY(read_values(source, rows, space));
+  if (format == WeightFormat::kBf16) BH_TRY(read(source, rows, space, space.values));
   if (format == WeightFormat::kFp8) BH_TRY(read_fp8(source, rows, space));
   if (format == WeightFormat::kInt4) BH_TRY(read_int4(source, rows, space));
   const int64_t k = target.place.k;
@@ -243,7 +243,7 @@ base::Status TensorConverter::matrix(const TensorInfo& source, const kernels::Pa
 
 base::Status TensorConverter::table(const TensorInfo& source, quant::Bf16* out) {
   return each_chunk(source, kernels::kPanelColumns, [&](Rows rows, Workspace& space) {
-    base::Status status = read_values(source, rows, space);
+    base::Status status = read(source, rows, space, space.values);
     if (status.ok()) {
       std::ranges::copy(space.values, out + rows.begin * columns_of(source));
     }
@@ -256,7 +256,7 @@ base::Status TensorConverter::vector(const TensorInfo& source, const TurnedRows&
   BH_CHECK(out.size() == source.elements, "a place of another size than its tensor");
   Workspace& space = workspaces_.front();
   const auto rows = static_cast<int64_t>(source.elements) / columns_of(source);
-  BH_TRY(read_floats(source, {.begin = 0, .count = rows}, space));
+  BH_TRY(read(source, {.begin = 0, .count = rows}, space, space.floats));
   for (size_t i = 0; i < out.size(); ++i) {
     out[static_cast<size_t>(turned.place(static_cast<int64_t>(i)))] = space.floats[i];
   }

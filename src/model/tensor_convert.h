@@ -66,8 +66,12 @@ class TensorConverter {
 
   template <typename Place>
   base::Status each_chunk(const TensorInfo& source, int64_t rows_step, Place&& place);
-  base::Status read_floats(const TensorInfo& source, Rows rows, Workspace& space);
-  base::Status read_values(const TensorInfo& source, Rows rows, Workspace& space);
+  template <typename T>
+  base::Status read(const TensorInfo& source, Rows rows, Workspace& space, std::vector<T>& out);
+  base::Status read_plain(const TensorInfo& source, Rows rows, Workspace& space,
+                          std::vector<float>& out);
+  base::Status read_plain(const TensorInfo& source, Rows rows, Workspace& space,
+                          std::vector<quant::Bf16>& out);
   base::Status read_fp8(const TensorInfo& source, Rows rows, Workspace& space);
   base::Status read_int4(const TensorInfo& source, Rows rows, Workspace& space);
   base::Status place_rows(const TensorInfo& source, Rows rows, const Target& target,

@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <array>
 
-#include "quant/fp8_blocks.h"
-#include "quant/int4_groups.h"
+#include "model/formats/codes.h"
 
 namespace bulkhead::model {
 namespace {
 
+using formats::groups_of;
+using formats::kInt4GroupColumns;
 using kernels::WeightFormat;
-
 using quant::kFp8Block;
-constexpr int64_t kInt4Group = quant::kInt4Group;
+
 constexpr std::string_view kPrediction = "prediction layers";
 // The order in which shares are listed.
 constexpr std::array<std::string_view, 10> kShares = {
     "routed experts", "shared experts", "dense MLP", "attention",     "indexer",
     "output head",    "embedding",      "router",    "norms, biases", kPrediction};
-
-int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 bool is_replicated(WeightRole role) {
   if (role == WeightRole::kQDown || role == WeightRole::kKvDown) return true;
@@ -29,7 +27,7 @@ bool is_replicated(WeightRole role) {
 
 // What a checkpoint has in the place of a format: INT4 is stored in whole groups.
 WeightFormat storable(WeightFormat format, int64_t columns) {
-  const bool whole_groups = columns % kInt4Group == 0;
+  const bool whole_groups = columns % kInt4GroupColumns == 0;
   return format == WeightFormat::kInt4 && !whole_groups ? WeightFormat::kBf16 : format;
 }
 
@@ -167,11 +165,12 @@ StoredBytes stored_bytes(WeightFormat format, int64_t rows, int64_t columns) {
     case WeightFormat::kBf16:
       break;
     case WeightFormat::kFp8:
-      return {static_cast<uint64_t>(rows * columns),
-              static_cast<uint64_t>(4 * blocks(rows, kFp8Block) * blocks(columns, kFp8Block))};
+      return {
+          static_cast<uint64_t>(rows * columns),
+          static_cast<uint64_t>(4 * groups_of(rows, kFp8Block) * groups_of(columns, kFp8Block))};
     case WeightFormat::kInt4:
       return {static_cast<uint64_t>(rows * columns / 2),
-              static_cast<uint64_t>(2 * rows * blocks(columns, kInt4Group))};
+              static_cast<uint64_t>(2 * rows * groups_of(columns, kInt4GroupColumns))};
   }
   return {static_cast<uint64_t>(2 * rows * columns), 0};
 }
