@@ -29,20 +29,29 @@ struct Formats {
   const char* recipe;
   kv::PageFormat cache;
   // Distances from the reference, as shares of a row's length: of the row in the middle, in a dense
-  // model and in one with experts, whose router tips here and there.
+  // model, in one with experts, whose router tips here and there, and in the few rows of one with
+  // an indexer (see the test).
   float dense;
   float experts;
+  float indexed;
   kernels::Activations activations = kernels::Activations::kFp32;
 };
 
+// What was seen at most, of all models and paths, and about an eighth besides. Most of it is what
+// independent errors add up to: some 14 matrices of two layers, each wrong by e, come to
+// e * sqrt(14), which is 0.11 in FP8 and 0.37 in INT4, and a head in INT4 adds its own. Models with
+// experts have three layers, one with an indexer has six, and both have routers that tip.
+// Seen, in this order: 0.066, 0.117, 0.141, 0.372, 0.367, 0.439, 0.451 in dense models, 0.094,
+// 0.194, 0.218, 0.657, 0.651, 0.674, 0.665 with experts, 0.098, 0.412, 0.497, 0.848, 0.707, 0.858,
+// 0.840 with an indexer.
 constexpr Formats kFormats[] = {
-    {"bf16", kF, 0.1f, 0.15f},
-    {"fp8", kB, 0.15f, 0.25f},
-    {"fp8", kF, 0.15f, 0.25f},
-    {"int4", kB, 0.5f, 0.8f},
-    {"int4", kF, 0.5f, 0.8f},
-    {"int4,head=int4", kB, 0.5f, 0.8f},
-    {"int4,head=int4", kB, 0.5f, 0.8f, kernels::Activations::kInt8},
+    {"bf16", kF, 0.075f, 0.11f, 0.11f},
+    {"fp8", kB, 0.13f, 0.22f, 0.46f},
+    {"fp8", kF, 0.15f, 0.25f, 0.56f},
+    {"int4", kB, 0.42f, 0.74f, 0.95f},
+    {"int4", kF, 0.42f, 0.74f, 0.8f},
+    {"int4,head=int4", kB, 0.5f, 0.76f, 0.95f},
+    {"int4,head=int4", kB, 0.5f, 0.76f, 0.95f, kernels::Activations::kInt8},
 };
 
 class GoldenFormatLogits : public ::testing::TestWithParam<std::string> {};
@@ -51,9 +60,12 @@ class GoldenFormatLogits : public ::testing::TestWithParam<std::string> {};
 TEST_P(GoldenFormatLogits, StayNearTheReference) {
   const std::filesystem::path directory = testing::golden_directory() / "models" / GetParam();
   const testing::Golden golden = testing::read_golden(directory / "golden.safetensors");
+  const auto checkpoint = Checkpoint::open(directory);
+  ASSERT_TRUE(checkpoint.ok());
+  const ModelConfig& config = checkpoint->config();
   for (const testing::KernelPath& path : testing::kernel_paths()) {
     for (const Formats& formats : kFormats) {
-      // The slow paths compute what the fast ones do, by their own tests.
+      // The slow paths compute what the fast ones do, by their own tests: one model is enough.
       const bool slow = path.tiles || path.kernels.isa == device::Isa::kRef;
       if (slow && GetParam() != "glm4_moe") continue;
       SCOPED_TRACE(fmt::format("{} {} x {} {}", path.name, formats.recipe,
@@ -70,18 +82,20 @@ TEST_P(GoldenFormatLogits, StayNearTheReference) {
       const auto width = static_cast<size_t>(model.decoder->facts().vocabulary_size);
       std::vector<float> distances = testing::row_distances(logits, golden.rounded, width);
       for (const float distance : distances) ASSERT_TRUE(std::isfinite(distance));
+      // Behind its first four positions an indexer has a choice, and at the least error it makes
+      // another one, which changes rows at will. Up to there it takes all there is, so those rows
+      // are held to a bound, though of so few a router that tips in two moves the middle.
+      const bool indexed = config.indexer.heads > 0;
+      if (indexed) distances.resize(static_cast<size_t>(config.indexer.top_k));
       std::ranges::sort(distances);
       const float middle = distances[distances.size() / 2];
       fmt::print(
-          "{} {}: weights {} x {}, cache {}: {:.3f} of a row in the middle, {:.3f} at most\n",
+          "{} {}: weights {} x {}, cache {}: of {} rows {:.3f} in the middle, {:.3f} at most\n",
           GetParam(), path.name, formats.recipe, to_string(formats.activations),
-          kv::to_string(formats.cache), middle, distances.back());
-      // With four positions to choose among, an indexer's other choices change rows at will.
-      if (model.decoder->facts().cache.index_layers > 0) continue;
-      const auto checkpoint = Checkpoint::open(directory);
-      ASSERT_TRUE(checkpoint.ok());
-      const bool dense = checkpoint->config().moe.experts == 0;
-      EXPECT_LE(middle, dense ? formats.dense : formats.experts);
+          kv::to_string(formats.cache), distances.size(), middle, distances.back());
+      EXPECT_LE(middle, indexed                   ? formats.indexed
+                        : config.moe.experts == 0 ? formats.dense
+                                                  : formats.experts);
     }
   }
 }
