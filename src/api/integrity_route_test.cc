@@ -106,6 +106,7 @@ TEST(IntegrityRoute, TellsPoolsCountersAndEvents) {
   event.kind = "tag";
   event.phase = "before";
   event.request = 5;
+  event.found_place = 3;
   event.expected_tag = 0x1234;
   event.history = {"allocated 0x1234"};
   pool.events = {event};
@@ -117,6 +118,7 @@ TEST(IntegrityRoute, TellsPoolsCountersAndEvents) {
   EXPECT_EQ(told.at("mismatches").at("tag").as_int64(), 3);
   EXPECT_EQ(told.at("quarantined_pages").as_array().size(), 2u);
   const auto& happened = told.at("events").as_array().at(0).as_object();
+  EXPECT_EQ(happened.at("found").at("place").as_int64(), 3);
   EXPECT_EQ(happened.at("expected").at("tag").as_string(), "0x1234");
   EXPECT_EQ(happened.at("history").as_array().at(0).as_string(), "allocated 0x1234");
   EXPECT_FALSE(body.at("faults").at("enabled").as_bool());
