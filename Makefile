@@ -126,14 +126,14 @@ format:
 # --- measure ------------------------------------------------------------------------------------
 
 bench: build
-	@exec build/release/bin/bulkhead bench kernels $(ARGS)
+	@exec build/release/bin/bulkhead bench kernels --history bench/history.jsonl $(ARGS)
 
 bench-peer: setup build
 	@.venv/bin/python bench/peers.py $(ARGS)
 
 bench-scaling: setup build
 	@cmake --build build/release --target bench_prefix_index
-	@.venv/bin/python bench/scaling.py $(ARGS)
+	@.venv/bin/python bench/scaling.py --history bench/history.jsonl $(ARGS)
 
 clean:
 	rm -rf build

@@ -63,6 +63,7 @@ struct BenchKernelsOptions {
   unsigned threads = 0;  // 0: all logical CPUs
   int samples = 5;
   bool json = false;
+  std::string history;  // JSON Lines file that figures are added to; empty: none
 };
 
 struct BenchPeerOptions {
@@ -88,6 +89,8 @@ int run_plan(const PlanOptions& options);
 int run_quantize(const QuantizeOptions& options);
 int run_bench_kernels(const BenchKernelsOptions& options);
 int run_bench_serve(const BenchServeOptions& options);
+int run_bench_replay(const BenchReplayOptions& options);
+int run_bench_history(const BenchHistoryOptions& options);
 // Becomes the Python program that compares; returns only when it cannot be started.
 int run_bench_peer(const BenchPeerOptions& options);
 // Exit code 0 whatever there is to tell.

@@ -5,7 +5,8 @@
     .venv/bin/python bench/scaling.py --quick        # the same at small sizes, some two minutes
 
 One table a question (requests at once, context, prefix hits, indexed pages, HTTP) goes to
-docs/benchmarks/scaling.md, a plot beside it. Load comes from `bulkhead bench serve`.
+docs/benchmarks/scaling.md, a plot beside it; --history FILE adds the figures of a full run to FILE,
+as `make bench-scaling` does. Load comes from `bulkhead bench serve`.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 
 import engines
+import history
 import machine
 import probe
 import svg_plot
@@ -255,6 +257,31 @@ def http_section(result):
             f"{result['failed']} errors | 256, none |", ""]
 
 
+# --- the history --------------------------------------------------------------------------------
+
+
+def figures(measured):
+    """History entries of what was measured, by part."""
+    def entry(model, figure, unit, value):
+        return history.entry("scaling", figure, unit, [value], model=model, engine="Bulkhead",
+                             isa="native", settings=f"{THREADS} threads")
+
+    for count, step, _, whole in measured.get("requests", []):
+        yield entry("smollm2", f"step of {count} requests", "ms", step)
+        yield entry("smollm2", f"whole run of {count} requests", "tokens/s", whole)
+    for tokens, first, gap in measured.get("context", []):
+        yield entry("smollm2-shape-32k", f"first token of {tokens}", "s", first)
+        yield entry("smollm2-shape-32k", f"decode at {tokens}", "ms", gap)
+    if "prefix" in measured:
+        yield entry("smollm2", "first token, prefix hit", "ms", measured["prefix"]["hit_ms"])
+    for pages, find, put, give in measured.get("pages", []):
+        for what, value in (("find", find), ("put in", put), ("give up", give)):
+            yield entry("", f"{what} a page of {pages}", "ns", value)
+    if "http" in measured:
+        added = measured["http"]["ttft_ms"] - measured["http"]["engine_ms"]
+        yield entry("smollm2", "added by HTTP", "ms", added)
+
+
 # --- the page -----------------------------------------------------------------------------------
 
 
@@ -280,6 +307,8 @@ def parse_arguments():
     parser.add_argument("--out", type=pathlib.Path,
                         default=ROOT / "docs" / "benchmarks" / "scaling.md")
     parser.add_argument("--quick", action="store_true", help="small sizes: is the tool in order?")
+    parser.add_argument("--history", type=pathlib.Path, metavar="FILE",
+                        help="add the figures to this file, unless the run is a quick one")
     parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS)
     return parser.parse_args()
 
@@ -288,21 +317,26 @@ def main():
     options = parse_arguments()
     sizes = QUICK if options.quick else FULL
     started_load = machine.load_average()
-    sections, charts = [], []
+    sections, charts, measured = [], [], {}
     if "requests" in options.only:
-        section, chart = concurrency_section(measure_concurrency(options.bulkhead, sizes))
+        measured["requests"] = measure_concurrency(options.bulkhead, sizes)
+        section, chart = concurrency_section(measured["requests"])
         sections.append(section)
         charts.append(chart)
     if "context" in options.only:
-        section, more = context_section(measure_contexts(options.bulkhead, sizes))
+        measured["context"] = measure_contexts(options.bulkhead, sizes)
+        section, more = context_section(measured["context"])
         sections.append(section)
         charts += more
     if "prefix" in options.only:
-        sections.append(prefix_section(measure_prefix(options.bulkhead, sizes)))
+        measured["prefix"] = measure_prefix(options.bulkhead, sizes)
+        sections.append(prefix_section(measured["prefix"]))
     if "pages" in options.only:
-        sections.append(pages_section(measure_pages(options.bulkhead)))
+        measured["pages"] = measure_pages(options.bulkhead)
+        sections.append(pages_section(measured["pages"]))
     if "http" in options.only:
-        sections.append(http_section(measure_http(options.bulkhead, sizes)))
+        measured["http"] = measure_http(options.bulkhead, sizes)
+        sections.append(http_section(measured["http"]))
 
     lines = head(started_load, options.quick)
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -314,6 +348,8 @@ def main():
     options.out.write_text(text.rstrip() + "\n", encoding="utf-8")
     print(text)
     print(f"written to {options.out}")
+    if options.history and not options.quick:
+        history.append(options.history, figures(measured))
 
 
 if __name__ == "__main__":

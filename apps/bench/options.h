@@ -1,5 +1,4 @@
-// What `bulkhead bench serve` and `bulkhead bench reproduce` are asked to do; filled by cli.cc,
-// ranges checked there.
+// What the subcommands of `bulkhead bench` are asked to do; filled by cli.cc, ranges checked there.
 //
 // Threads: plain values.
 #pragma once
@@ -39,7 +38,25 @@ struct BenchServeOptions {
 
   std::string goodput;  // "ttft:MS,tpot:MS,e2e:MS"
   std::string output;   // JSON file
+  std::string history;  // JSON Lines file that figures are added to; empty: none
   bool tolerate_errors = false;
+};
+
+struct BenchReplayOptions {
+  BenchServeOptions load;  // but for its prompts and its rate, which are the trace's
+  std::string trace;
+  uint64_t start = 0;  // the first row that is taken
+  double time_scale = 1.0;
+  double length_scale = 1.0;
+  bool closed_loop = false;  // not when the trace says, but as soon as a place is free
+  bool flush_cache = false;  // before the first measured request
+  int64_t cache_pages = 0;   // of the simulated cache; 0: what the server says
+  int64_t page_tokens = 0;
+};
+
+struct BenchHistoryOptions {
+  std::string file = "bench/history.jsonl";
+  bool fail_on_fall = false;
 };
 
 inline constexpr std::array kReproduceParts = {"sizes", "caches", "weights", "deployments",

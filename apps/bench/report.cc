@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace bulkhead::apps {
 namespace {
 
 base::Error bad_goodput(std::string_view part) {
   return base::invalid_argument(
-      "--goodput", "'" + std::string(part.substr(0, 64)) +
-                       "' is not a bound: write ttft:MS, tpot:MS or e2e:MS, each at most once, "
-                       "separated by commas");
+      "--goodput",
+      "'" + std::string(part.substr(0, 64)) +
+          "' is not a bound: write ttft:MS, tpot:MS, itl:MS or e2e:MS, each at most once, "
+          "separated by commas");
 }
 
 base::Status add_bound(std::string_view part, GoodputBounds& bounds) {
@@ -23,10 +25,11 @@ base::Status add_bound(std::string_view part, GoodputBounds& bounds) {
   if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0.0)) {
     return bad_goodput(part);
   }
-  std::optional<double>* bound = name == "ttft"   ? &bounds.ttft_ms
-                                 : name == "tpot" ? &bounds.tpot_ms
-                                 : name == "e2e"  ? &bounds.e2e_ms
-                                                  : nullptr;
+  std::optional<double>* bound = name == "ttft"                    ? &bounds.ttft_ms
+                                 : name == "tpot"                  ? &bounds.tpot_ms
+                                 : name == "itl"                   ? &bounds.itl_ms
+                                 : name == "e2e" || name == "e2el" ? &bounds.e2e_ms
+                                                                   : nullptr;
   if (bound == nullptr || bound->has_value()) return bad_goodput(part);
   *bound = value;
   return {};
@@ -51,13 +54,33 @@ bool is_good(const RequestRecord& record, const GoodputBounds& bounds) {
     return !bound || seconds * 1e3 <= *bound;
   };
   return record.failure.empty() && within(bounds.ttft_ms, record.ttft_s) &&
-         within(bounds.tpot_ms, record.tpot_s) && within(bounds.e2e_ms, record.e2e_s);
+         within(bounds.tpot_ms, record.tpot_s) && within(bounds.e2e_ms, record.e2e_s) &&
+         std::all_of(record.itl_s.begin(), record.itl_s.end(),
+                     [&](double gap) { return within(bounds.itl_ms, gap); });
 }
 
 uint64_t BenchReport::failed() const {
   uint64_t total = 0;
   for (const auto& [kind, count] : failures) total += count;
   return total;
+}
+
+double BenchReport::cached_share() const {
+  return static_cast<double>(cached_tokens) /
+         static_cast<double>(std::max<int64_t>(1, input_tokens));
+}
+
+double BenchReport::simulated_share() const {
+  return static_cast<double>(simulated_cached_tokens) /
+         static_cast<double>(std::max<int64_t>(1, input_tokens));
+}
+
+void add_replay(ReplayFacts facts, const LoadResult& result, BenchReport& report) {
+  report.simulated_cached_tokens = 0;
+  for (size_t i = 0; i < std::min(facts.simulated.size(), result.records.size()); ++i) {
+    if (result.records[i].failure.empty()) report.simulated_cached_tokens += facts.simulated[i];
+  }
+  report.replay = std::move(facts);
 }
 
 BenchReport make_report(const BenchServeOptions& options, std::string model,

@@ -48,8 +48,34 @@ std::string bounds_text(const GoodputBounds& bounds) {
   };
   add("ttft", bounds.ttft_ms);
   add("tpot", bounds.tpot_ms);
+  add("itl", bounds.itl_ms);
   add("e2e", bounds.e2e_ms);
   return text;
+}
+
+// Which trace, and what was found in the cache beside what was to be found.
+void replay_lines(std::string& out, const BenchReport& report, const ReplayFacts& facts) {
+  out += fmt::format("trace: {} ({}) from row {} on; lengths / {:g}, {}\n", facts.trace, facts.kind,
+                     facts.start, facts.length_scale,
+                     facts.closed_loop ? "one after the other wherever a place is free"
+                                       : fmt::format("times / {:g}", facts.time_scale));
+  out += fmt::format("prefix hits: {:.2f} % of the prompt tokens ({} of {})\n",
+                     100.0 * report.cached_share(), report.cached_tokens, report.input_tokens);
+  if (!facts.cache) {
+    out += fmt::format("no simulated figure: {}\n", facts.not_simulated);
+    return;
+  }
+  out +=
+      fmt::format("simulated:   {:.2f} % ({}), {} pages of {} tokens, longest unused first: {}\n",
+                  100.0 * report.simulated_share(), report.simulated_cached_tokens,
+                  facts.cache->pages, facts.cache->page_tokens,
+                  report.cached_tokens == report.simulated_cached_tokens ? "equal" : "not equal");
+  if (!report.one_at_a_time()) {
+    out += "note: requests ran beside each other; simulated is one after the other\n";
+  }
+  if (!facts.flushed) {
+    out += "note: simulated from an empty cache; --flush-cache makes the server's one empty\n";
+  }
 }
 
 void notes(std::string& out, const BenchReport& report) {
@@ -78,18 +104,21 @@ void write_summary(base::JsonWriter& json, std::string_view name, const Summary&
   json.key("p99").value(ms.p99).key("max").value(ms.max).end_object();
 }
 
-void write_options(base::JsonWriter& json, const BenchServeOptions& options) {
+// What a replay's prompts and arrivals are is told with the trace.
+void write_options(base::JsonWriter& json, const BenchServeOptions& options, bool of_replay) {
   json.key("options").begin_object();
   json.key("url").value(options.url);
-  json.key("endpoint").value(options.endpoint == BenchEndpoint::kChat ? "chat" : "completions");
   json.key("requests").value(options.requests).key("concurrency").value(options.concurrency);
-  json.key("rate").value(options.rate).key("burstiness").value(options.burstiness);
-  json.key("dataset").value(options.dataset);
-  json.key("input_tokens").value(options.input_tokens);
-  json.key("output_tokens").value(options.output_tokens);
-  json.key("range_ratio").value(options.range_ratio);
-  json.key("prefix_tokens").value(options.prefix_tokens);
-  json.key("prefix_groups").value(options.prefix_groups);
+  if (!of_replay) {
+    json.key("endpoint").value(options.endpoint == BenchEndpoint::kChat ? "chat" : "completions");
+    json.key("rate").value(options.rate).key("burstiness").value(options.burstiness);
+    json.key("dataset").value(options.dataset);
+    json.key("input_tokens").value(options.input_tokens);
+    json.key("output_tokens").value(options.output_tokens);
+    json.key("range_ratio").value(options.range_ratio);
+    json.key("prefix_tokens").value(options.prefix_tokens);
+    json.key("prefix_groups").value(options.prefix_groups);
+  }
   json.key("temperature").value(options.temperature);
   json.key("ignore_eos").value(!options.stop_at_eos);
   json.key("seed").value(options.seed).end_object();
@@ -107,8 +136,36 @@ void write_goodput(base::JsonWriter& json, const BenchReport& report) {
   };
   bound("ttft_ms", report.bounds.ttft_ms);
   bound("tpot_ms", report.bounds.tpot_ms);
+  bound("itl_ms", report.bounds.itl_ms);
   bound("e2e_ms", report.bounds.e2e_ms);
-  json.key("good").value(report.good).key("requests_per_s").value(report.good_per_s).end_object();
+  const uint64_t all = report.completed + report.failed();
+  json.key("good").value(report.good);
+  json.key("share").value(static_cast<double>(report.good) / static_cast<double>(all));
+  json.key("requests_per_s").value(report.good_per_s).end_object();
+}
+
+void write_replay(base::JsonWriter& json, const BenchReport& report, const ReplayFacts& facts) {
+  json.key("replay").begin_object();
+  json.key("trace").value(facts.trace).key("kind").value(facts.kind);
+  json.key("start").value(facts.start).key("time_scale").value(facts.time_scale);
+  json.key("length_scale").value(facts.length_scale);
+  json.key("block_tokens").value(facts.block_tokens);
+  json.key("closed_loop").value(facts.closed_loop).key("flushed").value(facts.flushed);
+  json.key("one_at_a_time").value(report.one_at_a_time());
+  json.key("cached_share").value(report.cached_share());
+  json.key("simulated");
+  if (!facts.cache) {
+    json.null().key("not_simulated").value(facts.not_simulated).end_object();
+    return;
+  }
+  json.begin_object();
+  json.key("pages").value(facts.cache->pages).key("page_tokens").value(facts.cache->page_tokens);
+  json.key("keeps_answers").value(facts.cache->keeps_answers);
+  json.key("cached_tokens").value(report.simulated_cached_tokens);
+  json.key("cached_share").value(report.simulated_share());
+  json.key("cached_tokens_of_requests").begin_array();
+  for (const int64_t tokens : facts.simulated) json.value(tokens);
+  json.end_array().end_object().end_object();
 }
 
 void write_record(base::JsonWriter& json, const RequestRecord& record) {
@@ -157,6 +214,7 @@ std::string report_text(const BenchServeOptions& options, const BenchReport& rep
     out += fmt::format("goodput: {} of {} requests within {}\n", report.good,
                        report.completed + report.failed(), bounds_text(report.bounds));
   }
+  if (report.replay) replay_lines(out, report, *report.replay);
   notes(out, report);
   return out;
 }
@@ -164,8 +222,9 @@ std::string report_text(const BenchServeOptions& options, const BenchReport& rep
 std::string report_json(const BenchServeOptions& options, const BenchReport& report,
                         const LoadResult& result) {
   base::JsonWriter json;
-  json.begin_object().key("bench").value("serve").key("model").value(report.model);
-  write_options(json, options);
+  json.begin_object().key("bench").value(report.replay ? "replay" : "serve");
+  json.key("model").value(report.model);
+  write_options(json, options, report.replay.has_value());
   json.key("completed").value(report.completed).key("failed").value(report.failed());
   json.key("failures").begin_object();
   for (const auto& [kind, count] : report.failures) json.key(kind).value(count);
@@ -185,6 +244,7 @@ std::string report_json(const BenchServeOptions& options, const BenchReport& rep
   write_summary(json, "itl_ms", report.itl_ms);
   write_summary(json, "e2e_ms", report.e2e_ms);
   write_goodput(json, report);
+  if (report.replay) write_replay(json, report, *report.replay);
   json.key("requests").begin_array();
   for (const RequestRecord& record : result.records) write_record(json, record);
   json.end_array().end_object();

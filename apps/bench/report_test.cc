@@ -47,11 +47,15 @@ TEST(Goodput, BoundsAreReadInAnyOrderAndNumber) {
   EXPECT_EQ(bounds.ttft_ms, 12.5);
   EXPECT_EQ(bounds.e2e_ms, 5000.0);
   EXPECT_FALSE(bounds.tpot_ms.has_value());
+  EXPECT_FALSE(bounds.itl_ms.has_value());
+  EXPECT_EQ(parse_goodput("itl:7").value().itl_ms, 7.0);
+  EXPECT_EQ(parse_goodput("e2el:9").value().e2e_ms, 9.0) << "as vLLM's bench calls it";
 }
 
 TEST(Goodput, NonsenseIsRefused) {
-  for (const char* text : {"ttft", "ttft:", "ttft:x", "ttft:0", "ttft:-1", "ttft:nan", "itl:5",
-                           "ttft:1,", ",", "ttft:1,ttft:2", "ttft:1 ", "ttft:1;e2e:2"}) {
+  for (const char* text :
+       {"ttft", "ttft:", "ttft:x", "ttft:0", "ttft:-1", "ttft:nan", "gap:5", "ttft:1,", ",",
+        "ttft:1,ttft:2", "e2e:1,e2el:2", "ttft:1 ", "ttft:1;e2e:2"}) {
     EXPECT_FALSE(parse_goodput(text).ok()) << text;
   }
 }
@@ -65,6 +69,16 @@ TEST(Goodput, AnAnswerIsGoodWhenEveryBoundHoldsAndItIsComplete) {
   RequestRecord failed = success(0.1, 0.01, 0.5);
   failed.failure = "http_500";
   EXPECT_FALSE(is_good(failed, bounds));
+}
+
+TEST(Goodput, OneGapBeyondTheBoundSpoilsAnAnswer) {
+  const GoodputBounds bounds = parse_goodput("itl:50").value();
+  RequestRecord record = success(0.2, 0.05, 1.0);
+  EXPECT_TRUE(is_good(record, bounds));
+  record.itl_s = {0.01, 0.051, 0.01};
+  EXPECT_FALSE(is_good(record, bounds));
+  record.itl_s.clear();
+  EXPECT_TRUE(is_good(record, bounds)) << "one token has no gap";
 }
 
 TEST(Report, FailuresCountNowhereElse) {
@@ -137,12 +151,81 @@ TEST(Report, TheJsonHoldsEverything) {
       EXPECT_TRUE(value.at(name).as_object().contains(figure)) << name << figure;
     }
   }
+  EXPECT_EQ(value.at("bench").as_string(), "serve");
+  EXPECT_FALSE(value.as_object().contains("replay"));
   EXPECT_EQ(value.at("goodput").at("good").as_int64(), 1);
+  EXPECT_EQ(value.at("goodput").at("share").as_double(), 0.5);
   const json::array& requests = value.at("requests").as_array();
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_TRUE(requests[0].at("failure").is_null());
   EXPECT_EQ(requests[0].at("itl_s").as_array().size(), 2u);
   EXPECT_EQ(requests[1].at("failure").as_string(), "timeout");
+}
+
+LoadResult three_requests() {
+  LoadResult result;
+  result.records = {success(0.1, 0.01, 0.5), failure("timeout"), success(0.1, 0.01, 0.5)};
+  result.duration_s = 2.0;
+  result.open_max = 1;
+  return result;
+}
+
+ReplayFacts facts_of_three() {
+  ReplayFacts facts;
+  facts.trace = "t.jsonl";
+  facts.kind = "mooncake";
+  facts.cache = CacheShape{.pages = 20, .page_tokens = 16};
+  facts.simulated = {0, 16, 16};
+  return facts;
+}
+
+TEST(Report, AReplayHoldsWhatWasFoundAgainstWhatWasToBeFound) {
+  const LoadResult result = three_requests();
+  BenchReport report = make_report({}, "m", {}, result);
+  add_replay(facts_of_three(), result, report);
+  EXPECT_EQ(report.cached_tokens, 16);
+  EXPECT_EQ(report.simulated_cached_tokens, 16) << "of a request that failed nothing counts";
+  EXPECT_DOUBLE_EQ(report.cached_share(), 0.8);
+  EXPECT_DOUBLE_EQ(report.simulated_share(), 0.8);
+  const std::string text = report_text({}, report);
+  EXPECT_THAT(text, HasSubstr("prefix hits: 80.00 % of the prompt tokens (16 of 20)"));
+  EXPECT_THAT(text, HasSubstr("simulated:   80.00 % (16), 20 pages of 16 tokens"));
+  EXPECT_THAT(text, HasSubstr("longest unused first: equal\n"));
+  EXPECT_THAT(text, Not(HasSubstr("beside each other")));
+  const json::value value = json::parse(report_json({}, report, result));
+  EXPECT_EQ(value.at("bench").as_string(), "replay");
+  const json::value& simulated = value.at("replay").at("simulated");
+  EXPECT_EQ(simulated.at("cached_tokens").as_int64(), 16);
+  EXPECT_EQ(simulated.at("cached_tokens_of_requests").as_array().size(), 3u);
+  EXPECT_TRUE(value.at("replay").at("one_at_a_time").as_bool());
+}
+
+TEST(Report, AReplayThatOverlappedSaysWhatTheSimulationIsOf) {
+  LoadResult result = three_requests();
+  result.open_max = 2;
+  BenchReport report = make_report({}, "m", {}, result);
+  ReplayFacts facts = facts_of_three();
+  facts.simulated = {0, 0, 0};
+  facts.flushed = true;
+  add_replay(facts, result, report);
+  const std::string text = report_text({}, report);
+  EXPECT_THAT(text, HasSubstr("longest unused first: not equal\n"));
+  EXPECT_THAT(text, HasSubstr("requests ran beside each other"));
+  EXPECT_THAT(text, Not(HasSubstr("--flush-cache")));
+}
+
+TEST(Report, AReplayWithoutASimulationSaysWhy) {
+  const LoadResult result = three_requests();
+  BenchReport report = make_report({}, "m", {}, result);
+  ReplayFacts facts = facts_of_three();
+  facts.cache.reset();
+  facts.simulated.clear();
+  facts.not_simulated = "the server does not say";
+  add_replay(facts, result, report);
+  EXPECT_THAT(report_text({}, report), HasSubstr("no simulated figure: the server does not say"));
+  const json::value value = json::parse(report_json({}, report, result));
+  EXPECT_TRUE(value.at("replay").at("simulated").is_null());
+  EXPECT_EQ(value.at("replay").at("not_simulated").as_string(), "the server does not say");
 }
 
 TEST(Report, ARunWithoutAnySuccessIsStillAReport) {

@@ -14,8 +14,8 @@ namespace bulkhead::apps {
 namespace {
 
 namespace json = boost::json;
-using Tokens = std::vector<int64_t>;
 
+constexpr int64_t kVocabularyMax = int64_t{1} << 24;
 constexpr uint64_t kPrefixStream = 1;
 constexpr uint64_t kLengthStream = 2;
 constexpr uint64_t kPromptStream = 3;  // one for each request from here on
@@ -29,17 +29,6 @@ void write_common(base::JsonWriter& body, const BenchServeOptions& options,
   body.key("stream").value(true);
   body.key("stream_options").begin_object().key("include_usage").value(true).end_object();
   if (!options.stop_at_eos) body.key("ignore_eos").value(true);
-}
-
-std::string completion_body(const BenchServeOptions& options, const std::string& model,
-                            const Tokens& prompt, int64_t output_tokens) {
-  base::JsonWriter body;
-  body.begin_object().key("prompt").begin_array();
-  for (const int64_t token : prompt) body.value(token);
-  body.end_array();
-  write_common(body, options, model, "max_tokens", output_tokens);
-  body.end_object();
-  return std::move(body).take();
 }
 
 // `prompt` is JSON: a text or token ids, or the messages of a chat.
@@ -71,40 +60,35 @@ BenchRequest request_of(const BenchServeOptions& options, const std::string& mod
 class RandomPrompts {
  public:
   RandomPrompts(const BenchServeOptions& options, std::string model, int64_t vocabulary)
-      : options_(options), model_(std::move(model)), lengths_(options.seed, kLengthStream) {
-    // The first ids are control tokens in some vocabularies and the last ones in others.
-    const int64_t edge = std::min<int64_t>(300, vocabulary / 4);
-    low_ = edge;
-    span_ = static_cast<uint64_t>(std::max<int64_t>(1, vocabulary - 2 * edge));
+      : options_(options),
+        model_(std::move(model)),
+        range_(drawable_tokens(vocabulary)),
+        lengths_(options.seed, kLengthStream) {
     base::Rng prefixes(options.seed, kPrefixStream);
     prefixes_.resize(std::max<uint64_t>(1, options.prefix_groups));
-    for (Tokens& prefix : prefixes_) append(prefixes, options.prefix_tokens, prefix);
+    for (PromptTokens& prefix : prefixes_) append(prefixes, options.prefix_tokens, prefix);
   }
 
   BenchRequest next() {
     const uint64_t number = drawn_++;
     base::Rng random(options_.seed, kPromptStream + number);
-    Tokens prompt = prefixes_[number % prefixes_.size()];
+    PromptTokens prompt = prefixes_[number % prefixes_.size()];
     append(random, length(options_.input_tokens), prompt);
-    const int64_t output_tokens = length(options_.output_tokens);
-    return {"/v1/completions", completion_body(options_, model_, prompt, output_tokens),
-            static_cast<int64_t>(prompt.size()), output_tokens};
+    return completion_of(options_, model_, prompt, length(options_.output_tokens));
   }
 
   // Short, and of a prefix that no later request shares.
   BenchRequest warmup(uint64_t number) const {
     base::Rng random(base::mix64(options_.seed), kPromptStream + number);
-    Tokens prompt;
+    PromptTokens prompt;
     append(random, options_.input_tokens + options_.prefix_tokens, prompt);
-    const int64_t output_tokens = std::min<int64_t>(options_.output_tokens, 8);
-    return {"/v1/completions", completion_body(options_, model_, prompt, output_tokens),
-            static_cast<int64_t>(prompt.size()), output_tokens};
+    return completion_of(options_, model_, prompt, std::min<int64_t>(options_.output_tokens, 8));
   }
 
  private:
-  void append(base::Rng& random, int64_t count, Tokens& prompt) const {
+  void append(base::Rng& random, int64_t count, PromptTokens& prompt) const {
     for (int64_t i = 0; i < count; ++i) {
-      prompt.push_back(low_ + static_cast<int64_t>(random.below(span_)));
+      prompt.push_back(range_.low + static_cast<int32_t>(random.below(range_.span)));
     }
   }
   // Uniform from mean (1 - ratio) to mean (1 + ratio), at least 1.
@@ -118,9 +102,8 @@ class RandomPrompts {
 
   const BenchServeOptions& options_;
   const std::string model_;
-  int64_t low_ = 0;
-  uint64_t span_ = 1;
-  std::vector<Tokens> prefixes_;
+  const TokenRange range_;
+  std::vector<PromptTokens> prefixes_;
   base::Rng lengths_;
   uint64_t drawn_ = 0;
 };
@@ -182,6 +165,24 @@ base::Result<Workload> read_dataset(const BenchServeOptions& options, const std:
 }
 
 }  // namespace
+
+TokenRange drawable_tokens(int64_t vocabulary) {
+  const int64_t all = std::clamp(vocabulary, int64_t{1}, kVocabularyMax);
+  const int64_t edge = std::min<int64_t>(300, all / 4);
+  return {static_cast<int32_t>(edge), static_cast<uint32_t>(std::max<int64_t>(1, all - 2 * edge))};
+}
+
+BenchRequest completion_of(const BenchServeOptions& options, const std::string& model,
+                           const PromptTokens& prompt, int64_t output_tokens) {
+  base::JsonWriter body;
+  body.begin_object().key("prompt").begin_array();
+  for (const int32_t token : prompt) body.value(token);
+  body.end_array();
+  write_common(body, options, model, "max_tokens", output_tokens);
+  body.end_object();
+  return {"/v1/completions", std::move(body).take(), static_cast<int64_t>(prompt.size()),
+          output_tokens};
+}
 
 base::Result<Workload> make_workload(const BenchServeOptions& options, const std::string& model,
                                      int64_t vocabulary) {

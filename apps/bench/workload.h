@@ -1,4 +1,5 @@
-// The requests of a run, drawn from a seed or read from a file before the clock starts.
+// The requests of a run, drawn from a seed or read from a file before the clock starts; and what
+// bench replay makes its own with.
 //
 // Threads: pure functions. Invariants: the same options give the same requests; each body is
 // complete JSON for its endpoint, always streamed and with usage asked for.
@@ -19,6 +20,20 @@ struct BenchRequest {
   int64_t input_tokens = 0;   // as sent; 0 where only the server can count them
   int64_t output_tokens = 0;  // the most it may generate
 };
+
+using PromptTokens = std::vector<int32_t>;
+
+// Ids that prompts are drawn from: [low, low + span). The first ids are control tokens in some
+// vocabularies and the last ones in others, so both ends are left out.
+struct TokenRange {
+  int32_t low = 0;
+  uint32_t span = 1;
+};
+TokenRange drawable_tokens(int64_t vocabulary);
+
+// A completion of so many tokens; the rest of its fields as `options` say.
+BenchRequest completion_of(const BenchServeOptions& options, const std::string& model,
+                           const PromptTokens& prompt, int64_t output_tokens);
 
 struct Workload {
   std::vector<BenchRequest> warmup;

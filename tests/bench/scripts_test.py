@@ -1,8 +1,10 @@
 """What the benchmark and soak scripts compute, without any server."""
 
 import importlib.util
+import json
 import pathlib
 import sys
+import tempfile
 import unittest
 import xml.dom.minidom
 
@@ -10,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import answers  # noqa: E402
+import history  # noqa: E402
 import probe  # noqa: E402
 import reproduce_plot  # noqa: E402
 import scaling  # noqa: E402
@@ -36,6 +39,34 @@ class Lines(unittest.TestCase):
         points = [(x, 3 + 0.5 * x) for x in (1, 2, 4, 8, 16)] + [(32, 60)]
         line = scaling.fit(points)
         self.assertGreater(scaling.above_line(points[-1], line), 0.15)
+
+
+class History(unittest.TestCase):
+    def test_every_part_of_a_run_has_its_figures(self):
+        measured = {"requests": [(8, 2.5, 3200.0, 2900.0)], "context": [(1024, 1.5, 9.0)],
+                    "prefix": {"hit_ms": 4.0, "miss_ms": 40.0}, "pages": [(10, 300, 400, 50)],
+                    "http": {"ttft_ms": 5.0, "engine_ms": 4.25}}
+        lines = list(scaling.figures(measured))
+        figures = {line["figure"]: (line["median"], line["unit"]) for line in lines}
+        self.assertEqual(len(figures), len(lines), "every figure has a name of its own")
+        self.assertEqual(figures["step of 8 requests"], (2.5, "ms"))
+        self.assertEqual(figures["first token of 1024"], (1.5, "s"))
+        self.assertEqual(figures["find a page of 10"], (300, "ns"))
+        self.assertEqual(figures["added by HTTP"], (0.75, "ms"))
+        self.assertEqual(list(scaling.figures({})), [])
+
+    def test_lines_are_added_behind_what_was_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "history.jsonl"
+            for number in (1, 2):
+                history.append(path, [history.entry("b", "f", "ms", [number, 3, 3], model="m")])
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+        self.assertEqual([line["values"] for line in lines], [[1, 3, 3], [2, 3, 3]])
+        self.assertEqual([line["median"] for line in lines], [3, 3])
+        for name in ("bench", "date", "commit", "machine", "model", "figure", "unit"):
+            self.assertTrue(lines[0][name], name)
+        with self.assertRaises(AssertionError):
+            history.entry("b", "f", "ms", [1], weather="rain")
 
 
 class Answers(unittest.TestCase):

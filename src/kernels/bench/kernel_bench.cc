@@ -498,10 +498,4 @@ void print_report(const BenchReport& report, bool json, std::ostream& out) {
   json ? print_json(report, out) : print_text(report, out);
 }
 
-base::Status run_kernel_bench(const BenchOptions& options, std::ostream& out) {
-  BH_ASSIGN(const BenchReport report, measure_kernels(options));
-  print_report(report, options.json, out);
-  return {};
-}
-
 }  // namespace bulkhead::kernels

@@ -17,10 +17,9 @@
 namespace bulkhead::kernels {
 
 struct BenchOptions {
-  unsigned threads = 0;                 // 0: all that this process may use
-  int samples = 7;                      // at least 1; medians mean something from 5 on
-  std::optional<device::Isa> only_isa;  // none: every vector path that can run here
-  bool json = false;
+  unsigned threads = 0;                     // 0: all that this process may use
+  int samples = 7;                          // at least 1; medians mean something from 5 on
+  std::optional<device::Isa> only_isa;      // none: every vector path that can run here
   double sample_ms = 15.0;                  // a sample repeats its kernel for about this long
   size_t memory_bytes = size_t{512} << 20;  // of weights, and again of cache
 };
@@ -56,7 +55,5 @@ struct BenchReport {
 // Errors: kResourceExhausted when memory_bytes cannot be had, kUnsupported for a path it lacks.
 base::Result<BenchReport> measure_kernels(const BenchOptions& options);
 void print_report(const BenchReport& report, bool json, std::ostream& out);
-// Both.
-base::Status run_kernel_bench(const BenchOptions& options, std::ostream& out);
 
 }  // namespace bulkhead::kernels
