@@ -10,6 +10,7 @@
 
 #include "apps/bench/options.h"
 #include "apps/drill/options.h"
+#include "apps/eval/options.h"
 #include "quant/scale_rule.h"
 #include "serve/capacity/capacity_plan.h"
 #include "serve/config/settings.h"
@@ -98,5 +99,7 @@ int run_config_explain(const ConfigExplainOptions& options);
 int run_bench_reproduce(const ReproduceOptions& options);
 int run_doctor(const DoctorOptions& options);
 int run_drill(const DrillOptions& options);
+int run_eval(const EvalOptions& options);
+int run_eval_compare(const EvalCompareOptions& options);
 
 }  // namespace bulkhead::apps

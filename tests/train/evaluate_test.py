@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "train"))
@@ -51,6 +52,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class Sets(unittest.TestCase):
+    def test_are_written_with_the_answers_that_are_wanted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["evaluate.py", "--write", folder, "--count", "2", "--sets", "tools", "echo"]
+            with unittest.mock.patch.object(sys, "argv", words):
+                self.assertEqual(evaluate.main(), 0)
+            for name in ("tools", "echo"):
+                lines = (pathlib.Path(folder) / f"{name}.jsonl").read_text().splitlines()
+                self.assertEqual(len(lines), 2)
+                for line, example in zip(lines, held_out.examples(name, 2)):
+                    written = json.loads(line)
+                    self.assertEqual(written["messages"], example.messages[:-1])
+                    self.assertEqual(written["expected"], example.messages[-1])
+                    self.assertEqual(written["tools"], example.tools or [])
 
 
 class AServer(unittest.TestCase):

@@ -3,6 +3,7 @@
 
     evaluate.py FOLDER         by transformers, whose logits are compared with our network's first
     evaluate.py --url http://127.0.0.1:30000      by any server with the OpenAI chat API
+    evaluate.py --write DIR                       nothing: writes the sets, for `bulkhead eval`
 
 Prints one line a set and, with --json, writes the scores. Exit code 1: a required set is below
 --goal, or the logits differ.
@@ -26,6 +27,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, nargs="?", help="checkpoint folder")
     parser.add_argument("--url", help="score this server instead")
+    parser.add_argument("--write", type=pathlib.Path, metavar="DIR",
+                        help="write the sets as DIR/SET.jsonl (bulkhead eval conversations reads "
+                             "eval/conversations of its --data) and score nothing")
     parser.add_argument("--model", help="name of the model there (default: the first it lists)")
     parser.add_argument("--count", type=int, default=100, help="examples of each set")
     parser.add_argument("--sets", nargs="*", choices=list(held_out.SETS),
@@ -37,8 +41,8 @@ def parse_arguments():
     parser.add_argument("--json", type=pathlib.Path, help="write the scores here")
     parser.add_argument("--show", type=int, default=0, help="wrong answers to print, of each set")
     options = parser.parse_args()
-    if bool(options.folder) == bool(options.url):
-        parser.error("name a folder or a --url")
+    if sum(map(bool, (options.folder, options.url, options.write))) != 1:
+        parser.error("name a folder, a --url or --write")
     return options
 
 
@@ -122,13 +126,26 @@ class Folder:
             yield held_out.parse(self.encoding.decode(row[:end]))
 
 
-def score(answerer, options):
+def sets_of(options):
     filler = prose.own_prose
     if options.text:
         filler = prose.stretches_of([options.text.read_text(encoding="utf-8")])
-    scores = {}
     for name in options.sets:
-        examples = held_out.examples(name, options.count, filler)
+        yield name, held_out.examples(name, options.count, filler)
+
+
+def write_sets(options):
+    options.write.mkdir(parents=True, exist_ok=True)
+    for name, examples in sets_of(options):
+        lines = [json.dumps({"id": str(index), "messages": example.messages[:-1],
+                             "tools": example.tools or [], "expected": example.messages[-1]})
+                 for index, example in enumerate(examples)]
+        (options.write / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def score(answerer, options):
+    scores = {}
+    for name, examples in sets_of(options):
         answers = answerer.answers(examples)
         wrong = [(example.messages[-1], answer) for example, answer in zip(examples, answers)
                  if not held_out.is_right(example.messages[-1], answer)]
@@ -141,6 +158,9 @@ def score(answerer, options):
 
 def main():
     options = parse_arguments()
+    if options.write:
+        write_sets(options)
+        return 0
     failed = False
     if options.url:
         answerer = Server(options.url, options.model, options.parallel)
