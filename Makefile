@@ -37,7 +37,7 @@ help:
 	@echo '  make build        the release binary: build/release/bin/bulkhead'
 	@echo '  make bench        the kernels against the measured peak of this machine'
 	@echo '  make bench-peer   beside llama.cpp; writes docs/benchmarks/ (an hour)'
-	@echo '                    ARGS="--weights int4 --engines llama,openvino,transformers --rounds 3"'
+	@echo '                    ARGS="--weights int4 --engines llama,openvino,openvino-bf16,transformers --rounds 3"'
 	@echo '  make bench-scaling  how cost grows with requests and context; writes docs/benchmarks/'
 	@echo '  make soak         $(SOAK_MINUTES) minutes of clients that leave: memory flat, nothing left over'
 	@echo '  make sim          $(SIM_MINUTES) minutes of the simulator on random seeds, then its fault matrix'

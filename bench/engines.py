@@ -82,10 +82,8 @@ def _served_here(python, script, model, limits, more):
             str(limits.context_tokens), *more]
 
 
-def openvino(python, model, limits, weights):
-    # INT4 weights meet activations in bytes only where those are FP32 otherwise.
-    precision = "f32" if weights == "int4" or not _multiplies_bf16() else "bf16"
-    return Engine("OpenVINO GenAI",
+def openvino(python, model, limits, precision):
+    return Engine("OpenVINO GenAI" + (" in BF16" if precision == "bf16" else ""),
                   _served_here(python, "openvino_server.py", model, limits,
                                ["--precision", precision, "--cache-precision", "f16"]), {},
                   model / "openvino_model.bin")

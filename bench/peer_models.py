@@ -48,7 +48,7 @@ def _llama_family(name, source):
     hf = Step(FOLDER / f"{name}-hf", "tools/bench/to_hf_checkpoint.py", (source.out,))
     openvino = {weights: Step(FOLDER / f"{name}-openvino-{weights}", "tools/bench/to_openvino.py",
                               (weights, hf.out), PEERS_PYTHON) for weights in ("bf16", "int4")}
-    return {
+    made = {
         ("bulkhead", "bf16"): (source,), ("bulkhead", "int4"): (source,),  # quantised at load
         ("llama", "bf16"): (source,), ("llama", "int4"): (source, q4_0),
         ("openvino", "bf16"): (source, hf, openvino["bf16"]),
@@ -56,6 +56,10 @@ def _llama_family(name, source):
         # The floor: BF16 whatever the others have.
         ("transformers", "bf16"): (source, hf), ("transformers", "int4"): (source, hf),
     }
+    # The same files, multiplied in another precision.
+    for weights in ("bf16", "int4"):
+        made["openvino-bf16", weights] = made["openvino", weights]
+    return made
 
 
 _MINI_K = Step(FOLDER / "mini-K", "tools/checkpoints/make_random_checkpoint.py", ("mini-K",))

@@ -3,7 +3,7 @@
 What the comparison asks of a server and no more: token ids in, token ids out (as text with spaces
 between), greedy, not streamed. HTTP and the engine share one thread: between two steps of the
 engine whatever has arrived is read, so that a step never waits for a request nor a request for the
-interpreter's lock. That costs about 0.1 ms a step.
+interpreter's lock. That costs 0.02 ms a step and, with 512 ids, less than 1 ms a request.
 
 An engine has add(key, request), step() -> [(key, ids), ...] of those that are finished, and
 gather_seconds, how long it wants to wait for others before the first step of an idle engine.

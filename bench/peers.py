@@ -2,7 +2,7 @@
 """Bulkhead beside other engines: same machine, same run, same weights, same requests over HTTP.
 
     make bench-peer                             # llama.cpp, BF16, all models, over an hour
-    bulkhead bench peer --weights int4 --engines llama,openvino,transformers --rounds 3
+    bulkhead bench peer --weights int4 --engines llama,openvino,openvino-bf16,transformers
     bulkhead bench peer --rounds 1 --models smollm2     # a quick look
     bulkhead bench peer --isa avx2                      # both held to AVX2, on a newer machine
 
@@ -31,7 +31,7 @@ import peer_models
 import peer_tables
 
 ROOT = machine.ROOT
-PEERS = ("llama", "openvino", "transformers")
+PEERS = ("llama", "openvino", "openvino-bf16", "transformers")
 LOGS = peer_models.FOLDER / "logs"
 # Lines of bench/history.jsonl go on under the name they began with.
 HISTORY_NAME = "peer_llama"
@@ -136,7 +136,7 @@ class Sides:
             held = [options.isa] if options.isa else []
             subprocess.run([str(ROOT / "bench/build_llama.sh"), *held], check=True)
             self._llama_server = ROOT / "build" / "-".join(["peer", *held]) / "bin/llama-server"
-        if {"openvino", "transformers"} & set(self._names):
+        if set(self._names) - {"bulkhead", "llama"}:
             subprocess.run([str(ROOT / "tools/setup/venv.sh"), "peers"], check=True)
 
     def of(self, name):
@@ -158,8 +158,9 @@ class Sides:
                                     [*more, *(("--isa", options.isa) if options.isa else ())])
         if engine == "llama":
             return engines.llama(self._llama_server, file, limits)
-        if engine == "openvino":
-            return engines.openvino(peer_models.PEERS_PYTHON, file, limits, options.weights)
+        if engine.startswith("openvino"):
+            precision = "bf16" if engine.endswith("bf16") else "f32"
+            return engines.openvino(peer_models.PEERS_PYTHON, file, limits, precision)
         return engines.transformers(peer_models.PEERS_PYTHON, file, limits,
                                     equal_bytes=options.weights == "bf16")
 
@@ -169,10 +170,10 @@ class Sides:
             build = f"built for {self._options.isa.upper()}" if self._options.isa else \
                 "built with -march=native"
             found.append(f"llama.cpp: {llama_version(self._llama_server)}, {build}")
-        packages = {"openvino": ["openvino-genai", "nncf"], "transformers":
-                    ["transformers", "torch"]}
+        packages = {"openvino": ["openvino-genai", "nncf"],
+                    "transformers": ["transformers", "torch"]}
         for engine, names in packages.items():
-            if engine in self._names:
+            if any(name.startswith(engine) for name in self._names):
                 found.append(f"{engine}: {package_versions(names)}")
         return found
 
@@ -299,7 +300,8 @@ def main():
     for name in options.models:
         model = peer_models.MODELS[name]
         measured = compare(name, everybody[name], options.rounds, size)
-        needed = model.needed if options.weights == "int4" else {}
+        judged = options.weights == "int4" and not options.quick
+        needed = model.needed if judged else {}
         sections.append(peer_tables.section(model.title, measured, needed))
         if not options.no_history:
             append_history(name, measured, options, ROOT / "bench/history.jsonl")

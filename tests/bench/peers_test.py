@@ -217,6 +217,14 @@ class Processes(unittest.TestCase):
             with self.assertRaises(engines.EngineFailed):
                 engines.weight_bytes(ours, log)
 
+    def test_one_engine_in_two_precisions_has_two_names(self):
+        limits, model = engines.Limits(2, 32, 640), pathlib.Path("model")
+        sides = [engines.openvino("python", model, limits, how) for how in ("f32", "bf16")]
+        self.assertEqual([one.name for one in sides], ["OpenVINO GenAI", "OpenVINO GenAI in BF16"])
+        for engine, how in zip(sides, ("f32", "bf16")):
+            self.assertEqual(engine.command[engine.command.index("--precision") + 1], how)
+            self.assertEqual(engine.weight_file, model / "openvino_model.bin")
+
     def test_memory_is_read_of_a_process(self):
         peak, private = engines.memory(os.getpid())
         self.assertGreater(peak, private)
