@@ -42,8 +42,7 @@ class Running:
 
 # Recipe of every matrix in the format, the head too: as many bytes as the peers have.
 _RECIPES = {"bf16": [], "int4": ["--weights", "int4,head=int4", "--activations", "int8"]}
-# Tokens of a cache page of ours; the last page of each request may be part filled.
-_PAGE = 64
+_PAGE = 64  # tokens of a cache page of ours
 
 
 def bulkhead(binary, model, limits, more=()):
@@ -57,8 +56,8 @@ def bulkhead_options(weights, limits, cache_token_bytes):
     """Flags for the weight format, and for a cache with the room that the peers are given."""
     options = list(_RECIPES[weights])
     if cache_token_bytes:
-        tokens = limits.concurrent_max * (limits.context_tokens + _PAGE)
-        options += ["--kv-cache-memory", str(tokens * cache_token_bytes)]
+        pages = limits.concurrent_max * -(-limits.context_tokens // _PAGE)
+        options += ["--kv-cache-memory", str(pages * _PAGE * cache_token_bytes)]
     return options
 
 

@@ -12,8 +12,7 @@ import openvino_genai
 
 import peer_server
 
-# Tokens of a cache block on CPUs; one block of each request may be part filled.
-_BLOCK = 32
+_BLOCK = 32  # tokens of a cache block on CPUs
 
 
 class Engine:
@@ -23,7 +22,7 @@ class Engine:
         scheduler = openvino_genai.SchedulerConfig()
         scheduler.max_num_batched_tokens = 1024
         scheduler.max_num_seqs = options.concurrent
-        scheduler.num_kv_blocks = options.concurrent * (options.context // _BLOCK + 1)
+        scheduler.num_kv_blocks = options.concurrent * -(-options.context // _BLOCK)
         scheduler.enable_prefix_caching = False
         scheduler.dynamic_split_fuse = True
         self._pipeline = openvino_genai.ContinuousBatchingPipeline(

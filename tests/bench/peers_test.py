@@ -233,8 +233,10 @@ class Processes(unittest.TestCase):
     def test_ours_gets_room_for_as_many_tokens_as_the_peers(self):
         limits = engines.Limits(2, 32, 640)
         words = engines.bulkhead_options("int4", limits, 100)
-        self.assertEqual(words[-2:], ["--kv-cache-memory", str(32 * (640 + 64) * 100)])
+        self.assertEqual(words[-2:], ["--kv-cache-memory", str(32 * 640 * 100)])
         self.assertIn("int4,head=int4", words)
+        part_filled = engines.bulkhead_options("int4", engines.Limits(2, 32, 641), 100)
+        self.assertEqual(part_filled[-1], str(32 * 704 * 100))
         self.assertEqual(engines.bulkhead_options("bf16", limits, None), [])
 
 
