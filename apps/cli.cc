@@ -535,12 +535,11 @@ void add_reproduce_lengths(CLI::App* app, ReproduceOptions& options) {
       app->add_option("--rounds", options.rounds, "Rounds in turn that a ratio is the median of")
           ->check(CLI::Range(3, 99))
           ->capture_default_str();
-  CLI::Option* seconds =
-      app->add_option("--seconds", options.seconds,
-                      "Of steps with the integrity check and without it, for each of two models; "
-                      "more of them show less")
-          ->check(in_range(0.0, 3600.0))
-          ->capture_default_str();
+  CLI::Option* seconds = app->add_option("--seconds", options.seconds,
+                                         "Of steps with the integrity check and without it, for "
+                                         "each of two models: the more, the smaller a cost shows")
+                             ->check(in_range(0.0, 3600.0))
+                             ->capture_default_str();
   CLI::Option* context =
       app->add_option("--context", options.context,
                       "Tokens that every decoding request has; with others than these, speeds that "

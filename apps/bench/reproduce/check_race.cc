@@ -100,7 +100,7 @@ engine::Sequence CheckRace::make_sequence(kv::PagePool& pool, int32_t index) con
                             {}};
   wire::SequenceState& state = sequence.state;
   state.written = length;
-  state.tokens.reserve(static_cast<size_t>(length + page_tokens + 1));
+  state.tokens.reserve(static_cast<size_t>(length) + static_cast<size_t>(page_tokens) + 1);
   state.tokens.push_back(state.tokens.front());
   const auto pages = static_cast<int64_t>(pages_of_one()) * page_tokens;
   sequence.pages = kv::PageTable(pool, pages, kv::label_of(state.cache.tenant));
@@ -169,8 +169,8 @@ void CheckRace::rewind(Lane& lane) const {
 }
 
 void CheckRace::run(double seconds, size_t rounds) {
-  const auto cycle = static_cast<size_t>(
-      static_cast<int32_t>(pages_of_one()) * cache_.view().layout.page_tokens - cache_.context());
+  const int32_t slots = static_cast<int32_t>(pages_of_one()) * cache_.view().layout.page_tokens;
+  const auto cycle = static_cast<size_t>(slots) - static_cast<size_t>(cache_.context());
   for (Lane& lane : lanes_) {  // first touches are nobody's time
     step(lane);
     rewind(lane);
