@@ -1,5 +1,7 @@
-"""`bulkhead eval` against the real server: scores, the two ways to letters, going on, comparing; and
-its part for continuous integration, which a damaged scale has to fail."""
+"""`bulkhead eval` against the real server: scores, the two ways to letters, going on, comparing.
+
+And its part for continuous integration, which a damaged scale has to fail.
+"""
 
 import http.server
 import json
