@@ -570,6 +570,7 @@ void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
   app->add_option("--json", options.json,
                   "Write rows and curves here; bench/reproduce_plot.py draws them")
       ->type_name("FILE");
+  add_history_file(app, options.history);
   app->add_option("--isa", options.isa, "Kernel path; default: the strongest there is")
       ->check(CLI::IsMember({"avx2", "avx512", "amx"}));
   app->add_option("--threads,-t", options.threads, "Compute threads; default: all")

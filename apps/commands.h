@@ -96,7 +96,7 @@ int run_bench_history(const BenchHistoryOptions& options);
 int run_bench_peer(const BenchPeerOptions& options);
 // Exit code 0 whatever there is to tell.
 int run_config_explain(const ConfigExplainOptions& options);
-int run_bench_reproduce(const ReproduceOptions& options);
+int run_bench_reproduce(ReproduceOptions options);
 int run_doctor(const DoctorOptions& options);
 int run_drill(const DrillOptions& options);
 int run_eval(const EvalOptions& options);

@@ -16,15 +16,14 @@ import argparse
 import contextlib
 import dataclasses
 import datetime
-import json
 import pathlib
 import shlex
-import statistics
 import subprocess
 import sys
 
 import answers
 import engines
+import history
 import load
 import machine
 import peer_models
@@ -223,15 +222,10 @@ def document(sections, options, size, started_load, versions):
 
 def append_history(name, measured, options, path):
     model = name if options.weights == "bf16" else f"{name} {options.weights}"
-    with open(path, "a", encoding="utf-8") as history:
-        for engine in measured:
-            for figure, values in engine.rates.items():
-                history.write(json.dumps({
-                    "bench": HISTORY_NAME, "date": datetime.date.today().isoformat(),
-                    "commit": machine.commit(), "machine": machine.describe(), "model": model,
-                    "isa": options.isa or "native", "engine": engine.name, "figure": figure,
-                    "unit": "tokens/s", "median": round(statistics.median(values), 2),
-                    "values": [round(value, 2) for value in values]}) + "\n")
+    history.append(path, (
+        history.entry(HISTORY_NAME, figure, "tokens/s", values, model=model,
+                      isa=options.isa or "native", engine=engine.name)
+        for engine in measured for figure, values in engine.rates.items()))
 
 
 def parse_arguments(words=None):

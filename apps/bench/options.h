@@ -71,6 +71,8 @@ struct ReproduceOptions {
   double seconds = 90.0;               // of steps with and without the integrity check, each model
   int32_t context = 1024;              // tokens of a request's context
   std::string json;                    // file for rows and curves; empty: none
+  std::string history;                 // JSON Lines file that ratios are added to; empty: none
+  std::string commit;                  // of this build, for the history
   bool quick = false;                  // tiny models, and no speed is judged
 };
 

@@ -54,8 +54,10 @@ class Reproduce(unittest.TestCase):
     def test_a_quick_run_prints_every_row_and_judges_no_speed(self):
         with tempfile.TemporaryDirectory() as folder:
             write_tiny_models(folder)
-            run = reproduce("--quick", "--models", folder, "--json", f"{folder}/run.json")
+            run = reproduce("--quick", "--models", folder, "--json", f"{folder}/run.json",
+                            "--history", f"{folder}/history.jsonl")
             written = json.loads(pathlib.Path(folder, "run.json").read_text(encoding="utf-8"))
+            history = pathlib.Path(folder, "history.jsonl").read_text(encoding="utf-8")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         rows = [line.split(" | ") for line in run.stdout.splitlines() if line.startswith("| ")][1:]
         published = [row[0] for row in rows]
@@ -65,6 +67,14 @@ class Reproduce(unittest.TestCase):
                      "twice the prefill", "705 -> 421", "88 -> 52.6", "1.18 M", "686 k -> 1.37 M",
                      "30 % cheaper", "integrity check costs"):
             self.assertTrue(any(text in one for one in published), text + "\n" + run.stdout)
+        figures = [json.loads(line) for line in history.splitlines()]
+        names = [figure["figure"] for figure in figures]
+        self.assertEqual(len(names), len(set(names)), "each figure is one history")
+        ratios = [row for row in rows if "x [" in row[2]]
+        self.assertEqual(sorted(names),
+                         sorted(f"{row[0].removeprefix('| ')} ({row[1]})" for row in ratios))
+        self.assertEqual({(figure["bench"], figure["unit"]) for figure in figures},
+                         {("reproduce", "x")})
         measured = [row[1] for row in rows if row[0].startswith("| INT4 decode")]
         self.assertEqual(sum("int4 x int8 / fp8" in one for one in measured), 3, run.stdout)
         self.assertEqual(sum("int4 / fp8" in one for one in measured), 3, run.stdout)

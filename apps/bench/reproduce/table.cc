@@ -35,6 +35,7 @@ Row ratio_row(std::string published, std::string measured, const kernels::Spread
   row.published = std::move(published);
   row.measured = std::move(measured);
   row.result = fmt::format("{:.2f}x [{:.2f}..{:.2f}]", ratio.median, ratio.p10, ratio.p90);
+  row.ratio = ratio.median;
   row.note = std::move(note);
   if (!bound) return row;
   row.needed = fmt::format(">= {:.2f}x", *bound);

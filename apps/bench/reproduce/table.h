@@ -33,7 +33,8 @@ struct Row {
   std::string result;
   std::string needed;  // empty: nothing
   Verdict verdict = Verdict::kReported;
-  std::string note;  // what explains it
+  std::string note;             // what explains it
+  std::optional<double> ratio;  // for the history, where the result is one
 };
 
 // A ratio that has to reach `bound`, where there is one.

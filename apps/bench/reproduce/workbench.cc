@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "apps/bench/reproduce/table_history.h"
 #include "apps/bench/reproduce/table_json.h"
 #include "model/loader.h"
 
@@ -156,6 +157,10 @@ base::Result<bool> reproduce(const ReproduceOptions& options, std::ostream& out,
   table.print_head();
   for (const Part& part : kParts) {
     if (takes_part(options, part.name)) BH_TRY(part.add_rows(*bench, table));
+  }
+  if (!options.history.empty()) {
+    BH_TRY(append_history(options.history,
+                          table_history(table, facts_of(*bench), options.quick, options.commit)));
   }
   if (options.json.empty()) return table.all_hold();
   json << table_json(facts_of(*bench), table) << std::endl;
