@@ -233,6 +233,11 @@ TEST_F(CallTasks, ConversationsCountCallsResultsJsonOrText) {
   Reply reply;
   reply.text = "Hello";
   EXPECT_EQ(task->questions[0].judge(reply).measures[0].value, 1.0);
+  const std::string twice = R"({"id": "1", "messages": [{"role": "user"}], "expected": {}})"
+                            "\n";
+  data_.write("eval/conversations/greet.jsonl", twice + twice);
+  EXPECT_THAT(load_task("conversations", {data_.path(), -1}).error().message,
+              HasSubstr("two questions of conversations are called conversations/greet/1"));
   data_.write("eval/conversations/greet.jsonl", R"({"id": "1", "messages": []})"
                                                 "\n");
   EXPECT_THAT(load_task("conversations", {data_.path(), -1}).error().message,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "apps/eval/tasks/arc.h"
 #include "apps/eval/tasks/bfcl.h"
 #include "apps/eval/tasks/conversations.h"
@@ -10,6 +12,20 @@
 #include "apps/eval/tasks/wikitext.h"
 
 namespace bulkhead::apps::eval {
+namespace {
+
+// Outcomes are kept and compared by the names of questions.
+base::Result<Task> with_own_names(Task task) {
+  std::set<std::string_view> names;
+  for (const Question& question : task.questions) {
+    if (names.insert(question.id).second) continue;
+    return base::corrupt(fmt::format("two questions of {} are called {}; give each its own id",
+                                     task.name, question.id));
+  }
+  return task;
+}
+
+}  // namespace
 
 const std::vector<TaskEntry>& task_catalog() {
   static const std::vector<TaskEntry> entries = {
@@ -27,7 +43,10 @@ const std::vector<TaskEntry>& task_catalog() {
 base::Result<Task> load_task(const std::string& name, const LoadOptions& options) {
   std::string names;
   for (const TaskEntry& entry : task_catalog()) {
-    if (entry.name == name) return entry.load(options);
+    if (entry.name == name) {
+      BH_ASSIGN(Task task, entry.load(options));
+      return with_own_names(std::move(task));
+    }
     names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.name);
   }
   return base::invalid_argument("task",
