@@ -19,6 +19,7 @@ import presets  # noqa: E402
 import shapes  # noqa: E402
 
 BULKHEAD = pathlib.Path()
+FP8, INT4 = "fp8,head=fp8", "int4,head=int4"  # what weights are compared in
 
 
 def reproduce(*arguments, **streams):
@@ -76,8 +77,8 @@ class Reproduce(unittest.TestCase):
         self.assertEqual({(figure["bench"], figure["unit"]) for figure in figures},
                          {("reproduce", "x")})
         measured = [row[1] for row in rows if row[0].startswith("| INT4 decode")]
-        self.assertEqual(sum("int4 x int8 / fp8" in one for one in measured), 3, run.stdout)
-        self.assertEqual(sum("int4 / fp8" in one for one in measured), 3, run.stdout)
+        self.assertEqual(sum(f"{INT4} x int8 / {FP8}" in one for one in measured), 3, run.stdout)
+        self.assertEqual(sum(f"{INT4} / {FP8}" in one for one in measured), 3, run.stdout)
         for row in rows:
             judged = "planned" in row[1] or row[0].removeprefix("| ") in (
                 "2.0x resident tokens", "BF16 cannot admit the 33rd request",
@@ -87,7 +88,7 @@ class Reproduce(unittest.TestCase):
         requests = {curve["name"]: [point["requests"] for point in curve["points"]]
                     for curve in written["curves"]}
         self.assertEqual(requests["BF16 cache"], [1, 2, 4, 8, 16, 32])
-        for name in ("FP8 cache", "fp8", "int4", "int4 x int8"):
+        for name in ("FP8 cache", FP8, INT4, f"{INT4} x int8"):
             self.assertEqual(requests[name], [1, 2, 4, 8, 16, 32, 64], name)
 
     def test_parts_are_measured_alone_and_ask_for_their_models_only(self):
@@ -126,7 +127,7 @@ class Reproduce(unittest.TestCase):
         lines = run.stdout.splitlines()
         first = {word: next(at for at, line in enumerate(lines) if line.startswith(word))
                  for word in ("| 2.0x resident", "filling caches of nano-L", "| INT4 decode",
-                              "loading nano in int4 x int8", "| BF16 cannot admit",
+                              f"loading nano in {INT4} x int8", "| BF16 cannot admit",
                               "deploying nano: prefill fp8, decode fp8 with a cache in fp8_e4m3")}
         self.assertEqual(list(first.values()), sorted(first.values()), run.stdout)
 

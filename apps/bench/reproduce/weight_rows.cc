@@ -96,8 +96,8 @@ base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& 
   const std::string model = models_of(bench.options()).weights;
   const std::string other = int4.facts().weight_format;
   BH_ASSIGN(WeightRace race, WeightRace::make(bench, fp8, int4, context, kConcurrency.back()));
-  const std::string chart = fmt::format("{} at {} tokens, {} and fp8", model, context, other);
-  std::array<Curve, 2> drawn = {Curve{"weights", chart, "fp8", {}},
+  const std::string chart = fmt::format("{} at {} tokens, {} and {}", model, context, other, kFp8);
+  std::array<Curve, 2> drawn = {Curve{"weights", chart, kFp8, {}},
                                 Curve{"weights", chart, other, {}}};
   for (const int32_t sequences : kConcurrency) {
     const auto judged = std::find(kJudged.begin(), kJudged.end(), sequences);
@@ -108,8 +108,8 @@ base::Status decode_rows(Workbench& bench, model::Decoder& fp8, model::Decoder& 
     if (judged == kJudged.end()) continue;
     const auto i = static_cast<size_t>(judged - kJudged.begin());
     table.add(ratio_row(fmt::format("INT4 decode {} over FP8 at {}", kPublished[i], sequences),
-                        fmt::format("{} at {} tokens, decode of {}, {} / fp8 weights", model,
-                                    context, sequences, other),
+                        fmt::format("{} at {} tokens, decode of {}, {} / {} weights", model,
+                                    context, sequences, other, kFp8),
                         raced.ratio, bench.speed_bound(bounds[i])));
   }
   if (!curves) return {};
@@ -166,8 +166,8 @@ base::Status int8_rows(Workbench& bench, model::Decoder& fp8, int32_t chunk, Tab
   const PromptRatios ratios = race.prompt(chunk);
   table.add(ratio_row(
       "int8 activations: about twice the prefill",
-      fmt::format("{}, chunk of {} tokens, {} / fp8 weights", model, chunk,
-                  int8->facts().weight_format),
+      fmt::format("{}, chunk of {} tokens, {} / {} weights", model, chunk,
+                  int8->facts().weight_format, kFp8),
       ratios.whole, std::nullopt,
       fmt::format(
           "products with weights alone {:.2f}x; attention, norms and cache stay as they are",
