@@ -53,7 +53,7 @@ class BenchReplay(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.trace = pathlib.Path(cls.folder.name) / "trace.jsonl"
-        text, cls.rows = conversations(6, quick(8, 4))
+        text, cls.rows = conversations(6, 8)
         cls.trace.write_text(text, encoding="utf-8")
 
     @classmethod
