@@ -216,7 +216,8 @@ def document(sections, options, size, started_load, versions):
         f"Prefill: {size.prefill_tokens} tokens to the first token, one request. Decode: "
         f"{size.decode_tokens} tokens after a prompt of {size.decode_prompt_tokens}, the time to "
         "the first token taken off. Memory: VmHWM and RssAnon of the server's process.", "",
-        f"Command: `{shlex.join(['bench/peers.py', *sys.argv[1:]])}`", "",
+        # Relative paths: where somebody's checkout lies is nobody's business.
+        f"Command: `{shlex.join(['bench/peers.py', *sys.argv[1:]]).replace(f'{ROOT}/', '')}`", "",
         "\n".join(sections)])
 
 
