@@ -124,10 +124,7 @@ void add_config(CLI::App& root, ExplainInput& input) {
 
 void add_chat(CLI::App& root, ChatOptions& options) {
   CLI::App* app = root.add_subcommand("chat", "Talk to a running server from the terminal");
-  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
-  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
-      ->envname("BULKHEAD_API_KEY")
-      ->type_name("KEY");
+  add_server(app, options);
   app->add_option("--system", options.system, "System message to start with");
   app->add_option("--temperature", options.temperature, "0 is greedy; default: the server's")
       ->check(in_range(0.0, 2.0));
@@ -344,10 +341,7 @@ void add_drill(CLI::App& root, DrillOptions& options) {
 }
 
 void add_eval_server(CLI::App* app, EvalOptions& options) {
-  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
-  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
-      ->envname("BULKHEAD_API_KEY")
-      ->type_name("KEY");
+  add_server(app, options);
   app->add_option("--model,-m", options.model, "Model to ask for; default: the first listed");
   app->add_option("--concurrency", options.concurrency, "Questions asked at once")
       ->check(CLI::Range(1u, 1024u))

@@ -32,10 +32,7 @@ void add_bench_kernels(CLI::App* bench, BenchKernelsOptions& options) {
 
 // Which server, how many requests, and how long each may take.
 void add_bench_target(CLI::App* app, BenchServeOptions& options, uint64_t requests_max) {
-  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
-  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
-      ->envname("BULKHEAD_API_KEY")
-      ->type_name("KEY");
+  add_server(app, options);
   app->add_option("--model,-m", options.model, "Model to ask for; default: the first listed");
   app->add_option("--requests,--num-prompts", options.requests, "Requests to send")
       ->check(CLI::Range(uint64_t{1}, requests_max))

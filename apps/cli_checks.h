@@ -44,6 +44,15 @@ inline CLI::Option* add_size(CLI::App* app, const std::string& name, uint64_t& b
       ->type_name("SIZE");
 }
 
+// Which server, and with whose key.
+template <typename Options>
+void add_server(CLI::App* app, Options& options) {
+  app->add_option("--url", options.url, "Address of the server")->capture_default_str();
+  app->add_option("--api-key", options.api_key, "Key, where the server asks for one")
+      ->envname("BULKHEAD_API_KEY")
+      ->type_name("KEY");
+}
+
 // CLI11 check: a number in a range. CLI::Range lets through what is no number ("nan"), for nothing
 // is less or more than that.
 inline CLI::Validator in_range(double low, double high) {

@@ -256,6 +256,12 @@ base::Result<bool> Asker::choices_at_once(const ChoicesAsk& ask, const TokenIds&
   return any;
 }
 
+// Prompts with the log-probability of each of their tokens.
+base::Result<json::value> Asker::echoed(json::value prompt, Reply& reply) {
+  return complete(
+      {{"prompt", std::move(prompt)}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}}, reply);
+}
+
 base::Status Asker::choices_by_ids(const ChoicesAsk& ask, const TokenIds& context, Reply& reply) {
   json::array prompts;
   std::vector<std::pair<size_t, size_t>> scored;
@@ -270,10 +276,7 @@ base::Status Asker::choices_by_ids(const ChoicesAsk& ask, const TokenIds& contex
     scored.emplace_back(whole.size() - behind, whole.size());
     prompts.push_back(json_ids(whole));
   }
-  BH_ASSIGN(
-      const json::value answer,
-      complete({{"prompt", std::move(prompts)}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}},
-               reply));
+  BH_ASSIGN(const json::value answer, echoed(std::move(prompts), reply));
   BH_ASSIGN(const auto given, choices_of(answer, ask.choices.size()));
   reply.scores.clear();
   for (size_t i = 0; i < given.size(); ++i) {
@@ -286,10 +289,7 @@ base::Status Asker::choices_by_ids(const ChoicesAsk& ask, const TokenIds& contex
 base::Status Asker::choices_by_text(const ChoicesAsk& ask, Reply& reply) {
   json::array prompts;
   for (const std::string& choice : ask.choices) prompts.emplace_back(ask.context + choice);
-  BH_ASSIGN(
-      const json::value answer,
-      complete({{"prompt", std::move(prompts)}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}},
-               reply));
+  BH_ASSIGN(const json::value answer, echoed(std::move(prompts), reply));
   BH_ASSIGN(const auto given, choices_of(answer, ask.choices.size()));
   reply.scores.clear();
   for (size_t i = 0; i < given.size(); ++i) {
@@ -314,10 +314,7 @@ base::Result<Reply> Asker::rolling(const RollingAsk& ask) {
       prompt.push_back(ids[static_cast<size_t>(i)]);
     }
     const size_t scored = static_cast<size_t>(window.end - window.begin);
-    BH_ASSIGN(
-        const json::value answer,
-        complete({{"prompt", json_ids(prompt)}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}},
-                 reply));
+    BH_ASSIGN(const json::value answer, echoed(json_ids(prompt), reply));
     BH_ASSIGN(const auto choice, choices_of(answer, 1));
     BH_ASSIGN(const double score, echoed_score(*choice[0], prompt.size() - scored, prompt.size()));
     total += score;

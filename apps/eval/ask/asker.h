@@ -65,6 +65,7 @@ class Asker {
 
   base::Result<TokenIds> tokenize(const std::string& text);
   base::Result<boost::json::value> complete(boost::json::object body, Reply& reply);
+  base::Result<boost::json::value> echoed(boost::json::value prompt, Reply& reply);
   // The ids of the choices, where each is one token behind this context.
   base::Result<std::optional<TokenIds>> single_tokens(const ChoicesAsk& ask,
                                                       const TokenIds& context);
