@@ -146,8 +146,8 @@ inline Nibbles16 next_nibbles(Nibbles16 c) {
   return {reinterpret_cast<__m512i>(reinterpret_cast<Words16>(c.v) >> 4)};
 }
 // A table of all 16 values: a permutation reads four bits of its index and no more. With one row
-// 1.2 times as fast as AVX2's way, which sets a code into a float's mantissa and takes the offset
-// out.
+// 1.2 times as fast from the cache, and 1.1 times from memory, as AVX2's way, which sets a code
+// into a float's mantissa and takes the offset out.
 template <int kPlace>
 [[gnu::always_inline]] inline Vec16 nibble_float(Nibbles16 c) {
   const __m512 values = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
