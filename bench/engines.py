@@ -70,30 +70,49 @@ def llama(binary, model, limits, more=()):
         {"cache_prompt": False}, model)
 
 
-def _multiplies_bf16():
+def cpuid_mask(bulkhead):
+    """The library of cpuid_mask.cc from the build that this program is of; EngineFailed where it
+    cannot do its work."""
+    library = bulkhead.resolve().parents[1] / "lib" / "libbench_cpuid_mask.so"
+    if not library.is_file():
+        raise EngineFailed(f"{library} is not there; build the target bench_cpuid_mask")
+    tried = subprocess.run(masked(["true"], library), capture_output=True, text=True, check=False)
+    # The loader goes on without what it cannot load, and says so.
+    if tried.returncode != 0 or tried.stderr:
+        raise EngineFailed("an engine that chooses by CPUID cannot be held to AVX2 here, llama "
+                           f"alone can: {tried.stderr.strip().removeprefix('error: ')}")
+    return library
+
+
+def masked(command, mask):
+    """The command, on a processor of the AVX2 class as far as it can see; `mask` None: as it is."""
+    return ["env", f"LD_PRELOAD={mask}", *command] if mask else list(command)
+
+
+def _multiplies_bf16(mask):
     """Where the processor has no products of BF16, FP32 is the faster one."""
-    return bool({"avx512_bf16", "amx_bf16"} & set(machine.instruction_sets()))
+    return not mask and bool({"avx512_bf16", "amx_bf16"} & set(machine.instruction_sets()))
 
 
-def _served_here(python, script, model, limits, more):
-    return [str(python), str(machine.ROOT / "bench" / script), "--model", str(model), "--threads",
-            str(limits.threads), "--concurrent", str(limits.concurrent_max), "--context",
-            str(limits.context_tokens), *more]
+def _served_here(python, script, model, limits, more, mask):
+    return masked([str(python), str(machine.ROOT / "bench" / script), "--model", str(model),
+                   "--threads", str(limits.threads), "--concurrent", str(limits.concurrent_max),
+                   "--context", str(limits.context_tokens), *more], mask)
 
 
-def openvino(python, model, limits, precision):
+def openvino(python, model, limits, precision, mask=None):
     return Engine("OpenVINO GenAI" + (" in BF16" if precision == "bf16" else ""),
                   _served_here(python, "openvino_server.py", model, limits,
-                               ["--precision", precision, "--cache-precision", "f16"]), {},
+                               ["--precision", precision, "--cache-precision", "f16"], mask), {},
                   model / "openvino_model.bin")
 
 
-def transformers(python, model, limits, equal_bytes):
-    native = _multiplies_bf16()
+def transformers(python, model, limits, equal_bytes, mask=None):
+    native = _multiplies_bf16(mask)
     dtype = "bfloat16" if native else "float32"
     return Engine(f"transformers ({'BF16' if native else 'FP32'})",
                   _served_here(python, "transformers_server.py", model, limits,
-                               ["--dtype", dtype]), {},
+                               ["--dtype", dtype], mask), {},
                   model / "model.safetensors", equal_bytes, rounds_max=1)
 
 

@@ -4,7 +4,7 @@
     make bench-peer                             # llama.cpp, BF16, all models, over an hour
     bulkhead bench peer --weights int4 --engines llama,openvino,openvino-bf16,transformers
     bulkhead bench peer --rounds 1 --models smollm2     # a quick look
-    bulkhead bench peer --isa avx2                      # both held to AVX2, on a newer machine
+    bulkhead bench peer --isa avx2                      # all held to AVX2, on a newer machine
 
 Rounds alternate between the servers. The tables of medians, ratios and memory go to
 docs/benchmarks/, one line per figure to bench/history.jsonl. Of a model that speaks, 32 greedy
@@ -135,7 +135,10 @@ class Sides:
             held = [options.isa] if options.isa else []
             subprocess.run([str(ROOT / "bench/build_llama.sh"), *held], check=True)
             self._llama_server = ROOT / "build" / "-".join(["peer", *held]) / "bin/llama-server"
+        self._mask = None
         if set(self._names) - {"bulkhead", "llama"}:
+            if options.isa:
+                self._mask = engines.cpuid_mask(options.bulkhead)
             subprocess.run([str(ROOT / "tools/setup/venv.sh"), "peers"], check=True)
 
     def of(self, name):
@@ -159,9 +162,9 @@ class Sides:
             return engines.llama(self._llama_server, file, limits)
         if engine.startswith("openvino"):
             precision = "bf16" if engine.endswith("bf16") else "f32"
-            return engines.openvino(peer_models.PEERS_PYTHON, file, limits, precision)
+            return engines.openvino(peer_models.PEERS_PYTHON, file, limits, precision, self._mask)
         return engines.transformers(peer_models.PEERS_PYTHON, file, limits,
-                                    equal_bytes=options.weights == "bf16")
+                                    options.weights == "bf16", self._mask)
 
     def versions(self):
         found = []
@@ -239,8 +242,8 @@ def parse_arguments(words=None):
     parser.add_argument("--llama-server", type=pathlib.Path,
                         help="a llama-server built for this machine; default: build one")
     parser.add_argument("--isa", choices=("avx2",),
-                        help="hold both sides to an instruction set below this machine's own; "
-                        "llama.cpp alone can be")
+                        help="hold all to an instruction set below this machine's own: llama.cpp "
+                        "is built for it, the others see no more where Linux can mask CPUID")
     parser.add_argument("--models", nargs="+", choices=peer_models.MODELS,
                         help="default: all with BF16 weights, llama-2048x16 with INT4")
     parser.add_argument("--answers", choices=("smollm2", "none"), default="smollm2",
@@ -262,8 +265,8 @@ def check(parser, options):
     unknown = [engine for engine in options.engines if engine not in PEERS]
     if unknown:
         parser.error(f"no engine {unknown[0]}: there are {', '.join(PEERS)}")
-    if options.isa and options.engines != ["llama"]:
-        parser.error("--isa holds llama.cpp only; the other engines choose for themselves")
+    if options.isa and "openvino-bf16" in options.engines:
+        parser.error("openvino-bf16 multiplies in BF16, which --isa avx2 has no products of")
     if options.models is None:
         options.models = ["llama-2048x16"] if options.weights == "int4" else \
             list(peer_models.MODELS)

@@ -25,6 +25,7 @@ import answers  # noqa: E402
 import engines  # noqa: E402
 import fake_peer  # noqa: E402
 import load  # noqa: E402
+import machine  # noqa: E402
 import peer_models  # noqa: E402
 import peer_server  # noqa: E402
 import peer_tables  # noqa: E402
@@ -225,6 +226,18 @@ class Processes(unittest.TestCase):
             self.assertEqual(engine.command[engine.command.index("--precision") + 1], how)
             self.assertEqual(engine.weight_file, model / "openvino_model.bin")
 
+    def test_who_is_held_starts_with_the_mask_and_without_products_of_bf16(self):
+        limits, model = engines.Limits(2, 32, 640), pathlib.Path("model")
+        mask = pathlib.Path("lib/mask.so")
+        with mock.patch.object(machine, "instruction_sets", return_value=["avx512_bf16"]):
+            free, held = (engines.transformers("python", model, limits, True, with_mask)
+                          for with_mask in (None, mask))
+        self.assertEqual((free.name, held.name), ("transformers (BF16)", "transformers (FP32)"))
+        self.assertEqual(held.command[:3], ["env", "LD_PRELOAD=lib/mask.so", "python"])
+        plain = engines.openvino("python", model, limits, "f32")
+        self.assertEqual(engines.openvino("python", model, limits, "f32", mask).command,
+                         ["env", "LD_PRELOAD=lib/mask.so", *plain.command])
+
     def test_memory_is_read_of_a_process(self):
         peak, private = engines.memory(os.getpid())
         self.assertGreater(peak, private)
@@ -310,7 +323,8 @@ class Arguments(unittest.TestCase):
 
     def test_what_cannot_be_compared_is_refused(self):
         self.assertIn("no engine vllm", self.refused("--engines", "llama,vllm"))
-        self.assertIn("--isa", self.refused("--isa", "avx2", "--engines", "openvino"))
+        self.assertIn("openvino-bf16 multiplies in BF16",
+                      self.refused("--isa", "avx2", "--engines", "openvino,openvino-bf16"))
         self.assertIn("mini-K has no form", self.refused("--weights", "int4", "--models", "mini-K"))
         self.assertIn("--rounds", self.refused("--rounds", "0"))
 
