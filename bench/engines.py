@@ -40,8 +40,9 @@ class Running:
     log: pathlib.Path
 
 
-# Recipe of every matrix in the format, the head too: as many bytes as the peers have.
-_RECIPES = {"bf16": [], "int4": ["--weights", "int4,head=int4", "--activations", "int8"]}
+# Every matrix in the format, head and embedding table too: as many bytes as the peers have.
+_RECIPES = {"bf16": [], "int4": ["--weights", "int4,head=int4,embedding=int4", "--activations",
+                                 "int8"]}
 _PAGE = 64  # tokens of a cache page of ours
 
 

@@ -196,11 +196,10 @@ def package_versions(names):
 
 ABOUT_WEIGHTS = {
     "bf16": "All engines have the same BF16 weights.",
-    "int4": "All have the same matrices in four bits with a scale of 16 bits for each 32, the head "
-            "too: Bulkhead `int4,head=int4` with activations in bytes, llama.cpp Q4_0, OpenVINO "
-            "INT4 symmetric. What transformers has is not quantised: it is the floor. Bulkhead's "
-            "embedding table, of which a step reads a row a token, is BF16; those of the others "
-            "are in four bits.",
+    "int4": "All have the same matrices in four bits with a scale of 16 bits for each 32, head and "
+            "embedding table too: Bulkhead `int4,head=int4,embedding=int4` with activations in "
+            "bytes, llama.cpp Q4_0, OpenVINO INT4 symmetric. What transformers has is not "
+            "quantised: it is the floor.",
 }
 
 

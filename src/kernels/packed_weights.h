@@ -63,8 +63,7 @@ void pack_rows_fp8(const quant::Fp8* codes, const float* scales, int64_t row_beg
 void pack_rows_int4(const uint8_t* codes, const quant::Bf16* scales, int64_t row_begin,
                     int64_t rows, int64_t k, std::byte* packed);
 
-// Row `n` of the matrix, each value code times scale: how an embedding table that is tied to the
-// output head is read.
+// Row `n` of the matrix, each value code times scale: how an embedding table is read.
 void unpack_row(const PackedWeights& weights, int64_t n, float* out);
 
 }  // namespace bulkhead::kernels

@@ -23,7 +23,8 @@ void count_origins(const TensorMatch& match, const WeightFormats& formats, Weigh
     const ExpectedTensor& expected = tensor.expected;
     const WeightFormat format = formats.of(expected.role, expected.layer, expected.expert);
     if (format == WeightFormat::kBf16) continue;
-    if (format == WeightFormat::kInt4) facts.has_int4 = true;
+    const bool multiplied = expected.role != WeightRole::kEmbedding || match.tied;
+    if (format == WeightFormat::kInt4 && multiplied) facts.has_int4 = true;
     if (formats::native_format(*tensor.source) == format) {
       ++facts.carried;
     } else if (is_quantised(*tensor.source)) {

@@ -43,7 +43,7 @@ struct WeightFacts {
   // ... quantised from values that were quantised before, as `type_text` says of the first one.
   uint32_t requantised = 0;
   std::string requantised_from = {};
-  bool has_int4 = false;  // a matrix of them is in INT4
+  bool has_int4 = false;  // a matrix of them that is multiplied is in INT4
 };
 
 // Without loading them.

@@ -22,11 +22,8 @@ class Placer {
     for (layer_ = 0; layer_ < config_.layers; ++layer_) out.layers.push_back(place_layer());
     layer_ = kNoLayer;
     out.final_norm = arena_.take<float>(config_.hidden);
-    if (!tied) {
-      out.embedding = arena_.take<quant::Bf16>(int64_t{config_.vocabulary} * config_.hidden);
-    }
-    out.head = matrix(tied ? WeightRole::kEmbedding : WeightRole::kHead, config_.vocabulary,
-                      config_.hidden);
+    out.embedding = matrix(WeightRole::kEmbedding, config_.vocabulary, config_.hidden);
+    out.head = tied ? out.embedding : matrix(WeightRole::kHead, config_.vocabulary, config_.hidden);
   }
 
  private:
@@ -133,10 +130,8 @@ class Placer {
 // Fills the places one tensor after the other.
 class Filler {
  public:
-  Filler(const Checkpoint& checkpoint, const TensorMatch& match, device::ThreadPool& pool,
-         ModelWeights& out)
+  Filler(const Checkpoint& checkpoint, device::ThreadPool& pool, ModelWeights& out)
       : config_(checkpoint.config()),
-        tied_(match.tied),
         out_(out),
         converter_(checkpoint, pool),
         latent_(converter_) {}
@@ -158,8 +153,7 @@ class Filler {
     }
     switch (tensor.expected.role) {
       case WeightRole::kEmbedding:
-        if (!tied_) return converter_.table(source, const_cast<quant::Bf16*>(out_.embedding));
-        return matrix(source, out_.head);
+        return matrix(source, out_.embedding);
       case WeightRole::kHead:
         return matrix(source, out_.head);
       case WeightRole::kFinalNorm:
@@ -314,7 +308,6 @@ class Filler {
   }
 
   const ModelConfig& config_;
-  const bool tied_;
   ModelWeights& out_;
   TensorConverter converter_;
   LatentRows latent_;
@@ -343,7 +336,7 @@ base::Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const Tens
   LoadProgress state;
   state.tensors_total = static_cast<uint32_t>(match.tensors.size());
   for (const MatchedTensor& tensor : match.tensors) state.bytes_total += tensor.source->bytes;
-  Filler filler(checkpoint, match, pool, out);
+  Filler filler(checkpoint, pool, out);
   for (const MatchedTensor& tensor : match.tensors) {
     BH_TRY(filler.fill(tensor));
     state.bytes_done += tensor.source->bytes;

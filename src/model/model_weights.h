@@ -4,7 +4,7 @@
 // Threads: load_weights uses `pool` and calls `progress` on the caller's thread; the result
 // is immutable. Invariants: q, k and v are one matrix (rows in that order), gate and up are one; Q
 // and K rows that RoPE turns are in half-split order whatever the file's was; every value is
-// finite. The embedding is the head matrix when tied and a plain row-major table otherwise.
+// finite.
 #pragma once
 
 #include <vector>
@@ -78,7 +78,7 @@ struct ModelWeights {
   device::Buffer arena;
   std::vector<LayerWeights> layers;
   kernels::PackedWeights head;             // [vocabulary, hidden]
-  const quant::Bf16* embedding = nullptr;  // [vocabulary][hidden]; null: tied, read from head
+  kernels::PackedWeights embedding;        // [vocabulary, hidden]; where tied, the head
   const float* final_norm = nullptr;       // [hidden]
   std::vector<float> inverse_frequencies;  // [head_dim / 2]
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -17,6 +18,7 @@
 #include "model/testing/random_model.h"
 #include "model/testing/runner.h"
 #include "model/transformer.h"
+#include "quant/int4_groups.h"
 
 namespace bulkhead::model {
 namespace {
@@ -317,6 +319,46 @@ TEST(StoredFormats, ForwardHasTheBitsOfASlowProductOverTheDecodedWeights) {
       }
     }
   }
+}
+
+// A row of the table is what its codes and scales say, and nothing else of the model changes.
+TEST(StoredFormats, AnEmbeddingTableHasTheFormatOfItsRecipe) {
+  const Written model(testing::gqa_config(), {});
+  const TensorInfo& table = *model.checkpoint->find("model.embed_tokens.weight");
+  const auto stored = read_all<quant::Bf16>(*model.checkpoint, table);
+  const ModelWeights plain = model.load(WeightRecipe{});
+  ModelWeights four = model.load(recipe_of("embedding=int4"));
+  EXPECT_EQ(four.head.format, WeightFormat::kBf16);
+  ASSERT_EQ(four.embedding.format, WeightFormat::kInt4);
+  const int64_t columns = four.embedding.k;
+  const auto packed = [&](WeightFormat format) {
+    return kernels::packed_bytes(format, four.embedding.n, columns);
+  };
+  EXPECT_EQ(plain.arena.size() - four.arena.size(),
+            packed(WeightFormat::kBf16) - packed(WeightFormat::kInt4));
+  std::vector<float> values(stored.size());
+  std::ranges::transform(stored, values.begin(), quant::bf16_to_float);
+  std::vector<float> row(static_cast<size_t>(columns));
+  for (size_t at = 0; at < values.size(); at += quant::kInt4Group) {
+    const size_t column = at % row.size();
+    if (column == 0)
+      kernels::unpack_row(four.embedding, static_cast<int64_t>(at) / columns, row.data());
+    std::array<uint8_t, quant::kInt4Group> codes{};
+    const float scale = quant::bf16_to_float(
+        quant::quantise_int4_group(std::span<const float>(values).subspan(at, codes.size()),
+                                   quant::ScaleRule::kSearch, codes.data()));
+    for (size_t i = 0; i < codes.size(); ++i) {
+      ASSERT_EQ(row[column + i], static_cast<float>(codes[i] - quant::kInt4Zero) * scale) << at + i;
+    }
+  }
+  const kernels::KernelSet& kernels = testing::reference_path().kernels;
+  const ModelWeights owner = model.load(recipe_of("embedding=int4"));
+  ModelWeights exchanged = model.load(WeightRecipe{});
+  exchanged.embedding = owner.embedding;
+  const std::vector<float> before = logits_of(model, model.load(WeightRecipe{}), kernels);
+  const std::vector<float> after = logits_of(model, std::move(four), kernels);
+  EXPECT_NE(before, after);
+  EXPECT_EQ(logits_of(model, std::move(exchanged), kernels), after);
 }
 
 }  // namespace

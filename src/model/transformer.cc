@@ -1,6 +1,5 @@
 #include "model/transformer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -121,16 +120,9 @@ void Transformer::begin_step(std::span<const SequenceSlice> slices, const kv::Ca
 }
 
 void Transformer::embed() {
-  const int64_t hidden = config_.hidden;
   machine_.pool.run(static_cast<size_t>(step_.rows), [&](size_t row, unsigned) {
-    float* out = buffers_.residual + static_cast<int64_t>(row) * hidden;
-    const int64_t token = buffers_.tokens[row];
-    if (weights_.embedding == nullptr) {
-      kernels::unpack_row(weights_.head, token, out);
-      return;
-    }
-    const quant::Bf16* source = weights_.embedding + token * hidden;
-    std::transform(source, source + hidden, out, quant::bf16_to_float);
+    kernels::unpack_row(weights_.embedding, buffers_.tokens[row],
+                        buffers_.residual + static_cast<int64_t>(row) * config_.hidden);
   });
 }
 

@@ -244,10 +244,12 @@ TEST(Transformer, MatricesOfEveryKindMeetBytesWhereTheyAreInInt4) {
 }
 
 TEST(Transformer, ActivationsInBytesAreRefusedWhereNoMatrixIsInInt4) {
-  const auto checkpoint = Checkpoint::open(model_path("qwen3"));
-  ASSERT_TRUE(checkpoint.ok());
   device::ThreadPool pool({.threads = 1});
-  for (const auto& [recipe, text] : {std::pair("fp8", "fp8"), std::pair("", "bf16")}) {
+  for (const auto& [name, recipe, text] :
+       {std::tuple("qwen3", "fp8", "fp8"), std::tuple("qwen3", "", "bf16"),
+        std::tuple("qwen3_moe", "embedding=int4", "embedding=int4")}) {
+    const auto checkpoint = Checkpoint::open(model_path(name));
+    ASSERT_TRUE(checkpoint.ok());
     LoadOptions options = {.activations = Activations::kInt8};
     if (*recipe != 0) options.weights = *parse_recipe(recipe);
     const auto decoder =

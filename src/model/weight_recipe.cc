@@ -22,10 +22,11 @@ base::Error not_understood(std::string_view part) {
     presets += fmt::format("{}{}", presets.empty() ? "" : ", ", preset.name);
   }
   return base::invalid_argument(
-      "recipe", fmt::format("\"{}\" is no weight recipe: give one of {}, or KIND=FORMAT by commas "
-                            "with the kinds experts, shared, attention, mlp, head and the formats "
-                            "bf16, fp8, int4",
-                            part, presets));
+      "recipe",
+      fmt::format("\"{}\" is no weight recipe: give one of {}, or KIND=FORMAT by commas "
+                  "with the kinds experts, shared, attention, mlp, head, embedding and the "
+                  "formats bf16, fp8, int4",
+                  part, presets));
 }
 
 }  // namespace
@@ -42,6 +43,8 @@ std::string_view to_string(TensorKind kind) {
       return "mlp";
     case TensorKind::kHead:
       return "head";
+    case TensorKind::kEmbedding:
+      return "embedding";
   }
   return "unknown";
 }
@@ -78,31 +81,34 @@ const std::vector<RecipePreset>& recipe_presets() {
   constexpr WeightFormat kF = WeightFormat::kFp8;
   constexpr WeightFormat kI = WeightFormat::kInt4;
   static const std::vector<RecipePreset> kPresets = {
-      {"bf16", {{kB, kB, kB, kB, kB}}, "everything in BF16"},
+      {"bf16", {{kB, kB, kB, kB, kB, kB}}, "everything in BF16"},
       {"fp8",
-       {{kF, kF, kF, kF, kB}},
+       {{kF, kF, kF, kF, kB, kB}},
        "every linear layer but the head in FP8, as DeepSeek and GLM"},
-      {"int4", {{kI, kI, kI, kI, kB}}, "every linear layer but the head in INT4"},
-      {"kimi", {{kI, kB, kB, kB, kB}}, "routed experts in INT4, the rest in BF16, as Kimi"},
-      {"kimi-fp8", {{kI, kF, kF, kF, kB}}, "routed experts in INT4, the rest but the head in FP8"},
+      {"int4", {{kI, kI, kI, kI, kB, kB}}, "every linear layer but the head in INT4"},
+      {"kimi", {{kI, kB, kB, kB, kB, kB}}, "routed experts in INT4, the rest in BF16, as Kimi"},
+      {"kimi-fp8",
+       {{kI, kF, kF, kF, kB, kB}},
+       "routed experts in INT4, the rest but the head in FP8"},
   };
   return kPresets;
 }
 
 std::string WeightRecipe::text() const {
-  // No preset touches the head: with one in a format of its own, the rest may still be a preset.
+  // No preset touches head and embedding: with those in a format of their own, the rest may still
+  // be a preset.
   WeightRecipe rest = *this;
-  rest.formats[static_cast<size_t>(TensorKind::kHead)] = WeightFormat::kBf16;
-  for (const RecipePreset& preset : recipe_presets()) {
-    if (preset.recipe == *this) return std::string(preset.name);
-    if (preset.recipe == rest && rest != WeightRecipe{}) {
-      return fmt::format("{},{}={}", preset.name, to_string(TensorKind::kHead),
-                         to_string(of(TensorKind::kHead)));
-    }
+  for (const TensorKind kind : {TensorKind::kHead, TensorKind::kEmbedding}) {
+    rest.formats[static_cast<size_t>(kind)] = WeightFormat::kBf16;
   }
-  std::string text;
+  const auto& presets = recipe_presets();
+  const auto preset = std::ranges::find(presets, rest, &RecipePreset::recipe);
+  if (*this == WeightRecipe{}) return std::string(preset->name);
+  // BF16 says nothing that is not said without it.
+  const bool has_name = preset != presets.end() && rest != WeightRecipe{};
+  std::string text(has_name ? preset->name : "");
   for (const TensorKind kind : kAllKinds) {
-    if (of(kind) == WeightFormat::kBf16) continue;
+    if (of(kind) == (has_name ? preset->recipe.of(kind) : WeightFormat::kBf16)) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", to_string(kind), to_string(of(kind)));
   }
   return text;

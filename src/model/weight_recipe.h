@@ -1,8 +1,8 @@
 // Which format each kind of weight has: in a pool's memory, or in a checkpoint that is written.
 //
-// Threads: plain values. Invariant: norms, biases, the router, the embedding table, the indexer's
-// weights of its heads (a few rows that published checkpoints keep as they are) and the two halves
-// of kv_b_proj (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
+// Threads: plain values. Invariant: norms, biases, the router, the indexer's weights of its heads
+// (a few rows that published checkpoints keep as they are) and the two halves of kv_b_proj
+// (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
 #pragma once
 
 #include <array>
@@ -21,16 +21,18 @@ enum class TensorKind : uint8_t {
   kSharedExperts,
   kAttention,  // the indexer's queries and keys among them
   kDenseMlp,
-  kHead,  // the output head; a tied one is read as the embedding too
+  kHead,       // the output head; a tied one is read as the embedding too
+  kEmbedding,  // the table, where it is not the head; in memory only: checkpoints have it in BF16
 };
 // All kinds and all formats, in the order in which texts name them.
 inline constexpr std::array kAllKinds = {TensorKind::kRoutedExperts, TensorKind::kSharedExperts,
-                                         TensorKind::kAttention, TensorKind::kDenseMlp,
-                                         TensorKind::kHead};
+                                         TensorKind::kAttention,     TensorKind::kDenseMlp,
+                                         TensorKind::kHead,          TensorKind::kEmbedding};
 inline constexpr std::array kAllFormats = {
     kernels::WeightFormat::kBf16, kernels::WeightFormat::kFp8, kernels::WeightFormat::kInt4};
 inline constexpr size_t kTensorKinds = kAllKinds.size();
-std::string_view to_string(TensorKind kind);  // "experts", "shared", "attention", "mlp", "head"
+// "experts", "shared", "attention", "mlp", "head", "embedding"
+std::string_view to_string(TensorKind kind);
 
 std::string_view to_string(kernels::WeightFormat format);      // "bf16", "fp8", "int4"
 std::string_view to_string(kernels::Activations activations);  // "fp32", "int8"
@@ -40,8 +42,8 @@ struct WeightRecipe {
 
   bool operator==(const WeightRecipe&) const = default;
   kernels::WeightFormat of(TensorKind kind) const { return formats[static_cast<size_t>(kind)]; }
-  // The preset's name where it is one, "int4,head=int4" where it is one but for the head, else
-  // "experts=int4,attention=fp8": what parse_recipe() reads.
+  // The preset's name where it is one, "int4,head=int4" where it is one but for the head and the
+  // embedding, else "experts=int4,attention=fp8": what parse_recipe() reads.
   std::string text() const;
 };
 

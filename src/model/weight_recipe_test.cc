@@ -26,8 +26,11 @@ TEST(WeightRecipe, KindsOverrideAPreset) {
   EXPECT_EQ(*parse_recipe(recipe->text()), *recipe);
 }
 
-TEST(WeightRecipe, APresetWithAnotherHeadIsStillCalledByItsName) {
-  for (const char* text : {"int4,head=int4", "fp8,head=fp8", "kimi,head=fp8", "head=int4"}) {
+TEST(WeightRecipe, APresetWithAnotherHeadOrEmbeddingIsStillCalledByItsName) {
+  for (const char* text :
+       {"int4,head=int4", "fp8,head=fp8", "kimi,head=fp8", "head=int4",
+        "int4,head=int4,embedding=int4", "kimi,embedding=fp8", "head=fp8,embedding=int4",
+        "experts=int4,attention=int4,embedding=int4"}) {
     const auto recipe = parse_recipe(text);
     ASSERT_TRUE(recipe.ok()) << text;
     EXPECT_EQ(recipe->text(), text);
@@ -39,7 +42,7 @@ TEST(WeightRecipe, WhatIsNotUnderstoodIsNamed) {
        {"", "q4", "int4,fp8", "experts", "experts=int5", "router=fp8", "int4,"}) {
     const auto recipe = parse_recipe(text);
     ASSERT_FALSE(recipe.ok()) << text;
-    EXPECT_NE(recipe.error().message.find("experts, shared, attention, mlp, head"),
+    EXPECT_NE(recipe.error().message.find("experts, shared, attention, mlp, head, embedding"),
               std::string::npos);
   }
 }

@@ -36,6 +36,7 @@ using BytesOf = StoredBytes (*)(WeightRole role, WeightFormat format, int64_t ro
                                 int64_t columns);
 
 StoredBytes in_checkpoint(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
+  if (role == WeightRole::kEmbedding) format = WeightFormat::kBf16;
   StoredBytes bytes = stored_bytes(storable(format, columns), rows, std::max<int64_t>(columns, 1));
   if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
   return bytes;
@@ -45,7 +46,6 @@ StoredBytes in_memory(WeightRole role, WeightFormat format, int64_t rows, int64_
   if (columns == 0 || role == WeightRole::kRouter) {
     return {static_cast<uint64_t>(4 * rows * std::max<int64_t>(columns, 1)), 0};
   }
-  if (role == WeightRole::kEmbedding) return stored_bytes(WeightFormat::kBf16, rows, columns);
   if (role == WeightRole::kKvUp) format = WeightFormat::kBf16;
   return {kernels::packed_bytes(format, rows, columns), 0};
 }
@@ -153,6 +153,7 @@ std::optional<TensorKind> kind_of(WeightRole role) {
   if (share == "dense MLP") return TensorKind::kDenseMlp;
   if (share == "attention" || share == "indexer") return TensorKind::kAttention;
   if (share == "output head") return TensorKind::kHead;
+  if (share == "embedding") return TensorKind::kEmbedding;
   return std::nullopt;
 }
 

@@ -4,9 +4,10 @@
 // Threads: pure functions.
 // Invariants: the tensors are those of model_tensors.h. FP8 has an FP32 scale for each block of
 // 128x128 or what is left of one, INT4 a BF16 scale for each 32 columns; what is in no recipe is
-// BF16 (a router's selection bias FP32). kv_b_proj counts as attention, as in published
-// checkpoints, though in memory it is BF16; in a checkpoint a matrix whose columns are no multiple
-// of 32 is BF16 in place of INT4. Layers for prediction follow the recipe like the model's own.
+// BF16 (a router's selection bias FP32), and in a checkpoint so is the embedding table. kv_b_proj
+// counts as attention, as in published checkpoints, though in memory it is BF16; in a checkpoint a
+// matrix whose columns are no multiple of 32 is BF16 in place of INT4. Layers for prediction follow
+// the recipe like the model's own.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace bulkhead::model {
 std::string_view share_of(WeightRole role);
 
 // What a recipe says about a tensor of this role; none for what is in no recipe: norms, biases, the
-// router, the embedding table, the weights of the indexer's heads.
+// router, the weights of the indexer's heads.
 std::optional<TensorKind> kind_of(WeightRole role);
 
 // The format that a matrix of the kind has in a checkpoint.

@@ -76,6 +76,16 @@ TEST(WeightSizes, BlocksAndGroupsAtTheEdgesCountWhole) {
   EXPECT_EQ(stored_format(int4, TensorKind::kDenseMlp, 40), WeightFormat::kBf16);
 }
 
+TEST(WeightSizes, AnEmbeddingTableIsQuantisedInMemoryAlone) {
+  const ModelConfig config = public_config("glm-5.2");
+  const auto bytes = [&](const WeightSizes& sizes) { return sizes.find("embedding")->total(); };
+  const uint64_t plain = uint64_t{2} * config.vocabulary * config.hidden;
+  EXPECT_EQ(bytes(packed_sizes_of(config, recipe("kimi"))), plain);
+  EXPECT_EQ(bytes(packed_sizes_of(config, recipe("kimi,embedding=int4"))), plain * 9 / 32);
+  EXPECT_EQ(sizes_of(config, recipe("kimi,embedding=int4")).bytes(),
+            sizes_of(config, recipe("kimi")).bytes());
+}
+
 // Checkpoints have INT4 in whole groups of 32 columns alone; memory has a shorter one at the end.
 TEST(WeightSizes, ColumnsThatAreNoWholeGroupsAreInt4InMemoryAndBf16InACheckpoint) {
   using kernels::WeightFormat;

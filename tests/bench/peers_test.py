@@ -247,7 +247,7 @@ class Processes(unittest.TestCase):
         limits = engines.Limits(2, 32, 640)
         words = engines.bulkhead_options("int4", limits, 100)
         self.assertEqual(words[-2:], ["--kv-cache-memory", str(32 * 640 * 100)])
-        self.assertIn("int4,head=int4", words)
+        self.assertIn("int4,head=int4,embedding=int4", words)
         part_filled = engines.bulkhead_options("int4", engines.Limits(2, 32, 641), 100)
         self.assertEqual(part_filled[-1], str(32 * 704 * 100))
         self.assertEqual(engines.bulkhead_options("bf16", limits, None), [])

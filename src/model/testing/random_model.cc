@@ -127,7 +127,7 @@ std::vector<FileTensor> parts_of(const ExpectedTensor& tensor, const StoredAs& s
   const Matrix matrix = random_matrix(tensor);
   const bool stays = !stored.plain.empty() && tensor.name.find(stored.plain) != std::string::npos;
   const bool linear = kind_of(tensor.role).has_value() && tensor.role != WeightRole::kKvUp &&
-                      tensor.role != WeightRole::kHead;
+                      tensor.role != WeightRole::kHead && tensor.role != WeightRole::kEmbedding;
   const std::string name = tensor.name.substr(0, tensor.name.size() - std::size(".weight") + 1);
   if (linear && !stays && stored.format == WeightFormat::kFp8) {
     return fp8_parts(name, matrix, stored);

@@ -95,7 +95,7 @@ class PlanBuilder {
   }
 
   base::Result<WritePlan> run() {
-    BH_TRY(check_tied_head());
+    BH_TRY(check_embedding());
     const auto tensors = checkpoint_.tensors();
     plan_.jobs.reserve(tensors.size());
     for (const TensorInfo& tensor : tensors) plan_.jobs.push_back(job_for(tensor));
@@ -107,13 +107,21 @@ class PlanBuilder {
   }
 
  private:
-  base::Status check_tied_head() const {
-    const WeightFormat format = plan_.options.recipe.of(TensorKind::kHead);
-    if (!tied_ || format == WeightFormat::kBf16) return {};
+  // Who reads published forms expects the embedding table in BF16, and a tied head with it.
+  base::Status check_embedding() const {
+    const WeightFormat table = plan_.options.recipe.of(TensorKind::kEmbedding);
+    if (table != WeightFormat::kBf16) {
+      return base::unsupported(
+          fmt::format("{}: the embedding table stays BF16 in a checkpoint: leave embedding={} out "
+                      "of the recipe, and ask for it when the model is served (--weights)",
+                      checkpoint_.name(), model::to_string(table)));
+    }
+    const WeightFormat head = plan_.options.recipe.of(TensorKind::kHead);
+    if (!tied_ || head == WeightFormat::kBf16) return {};
     return base::unsupported(
         fmt::format("{}: the output head is the embedding table here, which stays BF16: leave "
                     "head={} out of the recipe",
-                    checkpoint_.name(), model::to_string(format)));
+                    checkpoint_.name(), model::to_string(head)));
   }
 
   TensorJob job_for(const TensorInfo& tensor) const {

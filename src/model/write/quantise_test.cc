@@ -333,6 +333,7 @@ TEST(Quantise, WhatCannotBeWrittenIsRefusedByName) {
     return plan.ok() ? std::string() : plan.error().message;
   };
   EXPECT_THAT(refusal("qwen3", "fp8,head=fp8"), HasSubstr("head is the embedding table here"));
+  EXPECT_THAT(refusal("qwen3", "fp8,embedding=int4"), HasSubstr("leave embedding=int4 out"));
   EXPECT_THAT(refusal("qwen3", "kimi"), HasSubstr("changes nothing"));
   EXPECT_EQ(refusal("qwen3", "bf16"), "");
 }

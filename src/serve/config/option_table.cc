@@ -287,7 +287,8 @@ void add_model(std::vector<OptionSpec>& table) {
   table.push_back(recipe_option({.flags = "--weights",
                                  .meaning = "Formats of the weights: " + presets_text() +
                                             "or KIND=FORMAT by commas, kinds experts, shared, "
-                                            "attention, mlp and head",
+                                            "attention, mlp, head and embedding (a table that is "
+                                            "the head too has the head's)",
                                  .unset = "auto, as the checkpoint has them"},
                                 [](auto& o) -> auto& { return o.model.weights; }));
   table.push_back(choice_option<kernels::Activations>(
