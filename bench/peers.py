@@ -176,7 +176,8 @@ class Sides:
                     "transformers": ["transformers", "torch"]}
         for engine, names in packages.items():
             if any(name.startswith(engine) for name in self._names):
-                found.append(f"{engine}: {package_versions(names)}")
+                seen = f", which sees {seen_by(engine, self._mask)}" if self._mask else ""
+                found.append(f"{engine}: {package_versions(names)}{seen}")
         return found
 
 
@@ -189,8 +190,22 @@ def llama_version(binary):
 def package_versions(names):
     code = ("import importlib.metadata, sys\n"
             "print(', '.join(f'{n} {importlib.metadata.version(n)}' for n in sys.argv[1:]))")
-    done = subprocess.run([str(peer_models.PEERS_PYTHON), "-c", code, *names], capture_output=True,
-                          text=True, check=True)
+    return said_by_peers(code, names)
+
+
+# What an engine itself says of the processor that it chooses kernels for.
+SEEN = {"openvino": "import openvino\n"
+                    "print(*openvino.Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES'))",
+        "transformers": "import torch\nprint(torch.backends.cpu.get_cpu_capability())"}
+
+
+def seen_by(engine, mask):
+    return said_by_peers(SEEN[engine], mask=mask)
+
+
+def said_by_peers(code, words=(), mask=None):
+    done = subprocess.run(engines.masked([str(peer_models.PEERS_PYTHON), "-c", code, *words], mask),
+                          capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -194,5 +194,5 @@ if __name__ == "__main__":
     if sys.argv[1] in WORDS:
         WORDS[sys.argv[1]]()
     else:
-        MASK = pathlib.Path(sys.argv.pop(1))
+        MASK = pathlib.Path(sys.argv.pop(1)).resolve()
         unittest.main()
