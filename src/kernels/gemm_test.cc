@@ -212,6 +212,30 @@ TEST(GemmPaths, TheVectorPathsAgreeWithTheReferenceBitByBit) {
   }
 }
 
+// Few rows take eight panels at once, four, or one of what is left over: 94 panels are dealt out as
+// eleven times eight, then four, one, and one with fewer columns.
+TEST(GemmPaths, FewRowsOfInt4AgreeWithTheReferenceInEveryWidth) {
+  const KernelSet ref = *select_kernels(device::detect_cpu(), device::Isa::kRef);
+  device::ThreadPool pool({.threads = 1});
+  Random random(23);
+  for (const int64_t rows : {1, 2, 3}) {
+    for (const Activations activations : {Activations::kFp32, Activations::kInt8}) {
+      for (const int64_t k : {64, 331}) {
+        Problem problem(random, rows, 1500, k, Start::kResidual, WeightFormat::kInt4);
+        problem.activations = activations;
+        const std::vector<float> expected = problem.run(ref.gemm, pool);
+        for (const VectorPath& path : vector_paths()) {
+          if (!path.runnable) continue;
+          std::vector<float> c = problem.c_before;
+          vector::gemm(*path.ops, problem.args(c, 0, rows), pool);
+          EXPECT_TRUE(same_bits(expected, c)) << path.name << " rows " << rows << " k " << k
+                                              << " bytes " << (activations == Activations::kInt8);
+        }
+      }
+    }
+  }
+}
+
 // Rows whose copy would not fit are lifted a stretch at a time.
 TEST(GemmPaths, VeryLongRowsOverFp8NeedNoMoreScratchThanShortOnes) {
   const KernelSet ref = *select_kernels(device::detect_cpu(), device::Isa::kRef);

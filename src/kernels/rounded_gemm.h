@@ -69,8 +69,8 @@ class RoundedTurn {
     band.row = row;
     band.rows = rows;
     band.a = form_.place(args, rows, pool_.scratch(0).data() + Form::kFrontBytes + used_bytes_);
-    band.panels_per_item = std::clamp<int64_t>(
-        panels * products / (kItemsPerThread * pool_.threads()), 1, kBandItemPanels);
+    band.panels_per_item = whole_sets(std::clamp<int64_t>(
+        panels * products / (kItemsPerThread * pool_.threads()), 1, kBandItemPanels));
     band.round_end = before.round_end + ceil_div(rows, Form::kRowsPerRounding);
     band.item_end = before.item_end + ceil_div(panels, band.panels_per_item);
     used_bytes_ += ceil_div(rows, Form::kUnitRows) * form_.unit_bytes(args);
@@ -103,6 +103,11 @@ class RoundedTurn {
   static Found find(std::span<const Band> bands, int64_t item, int64_t Band::* end) {
     const auto at = std::ranges::upper_bound(bands, item, {}, end);
     return {&*at, at == bands.begin() ? item : item - (*(at - 1)).*end};
+  }
+  // Panels are worked on side by side, up to eight: items that leave some over are slower.
+  static int64_t whole_sets(int64_t panels) {
+    if (panels >= 8) return panels / 8 * 8;
+    return panels >= 4 ? 4 : panels >= 2 ? 2 : 1;
   }
   static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -50,8 +50,7 @@ template <int kRows, int kPanels>
 struct CodeTile {
   static constexpr int kAtOnce = kPanels < kCodePanels ? kPanels : kCodePanels;
   static constexpr int kParts = kPanels / kAtOnce;
-  static_assert(kParts <= 2);
-  using Codes = Nibbles16[kAtOnce];
+  using Codes = Octet16[kAtOnce];
 
   Vec16 acc[kParts][kRows][kAtOnce];
 
@@ -66,53 +65,52 @@ struct CodeTile {
     }
   }
 
-  template <int kPart, int kPlace>
+  template <int kPart, int kIndex>
   [[gnu::always_inline]] void step(const RowPointers<kRows>& a, int64_t shift, const Codes& codes) {
     Vec16 w[kAtOnce];
 #pragma GCC unroll 16
-    for (int p = 0; p < kAtOnce; ++p) w[p] = nibble_float<kPlace>(codes[p]);
+    for (int p = 0; p < kAtOnce; ++p) w[p] = nibble_float<kIndex>(codes[p]);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) fma_row(acc[kPart][r], a.at(r, shift), w);
   }
 
-  // Eight k of one part.
-  template <int kPart>
+  // Eight k, part by part.
+  template <int kPart = 0>
   [[gnu::always_inline]] void octet(const RowPointers<kRows>& a,
                                     const uint8_t* const (&lines)[kPanels]) {
-    Codes low;
-    Codes high;
+    Codes codes;
 #pragma GCC unroll 16
     for (int p = 0; p < kAtOnce; ++p) {
-      const Nibbles16 codes = load_nibbles(lines[kPart * kAtOnce + p]);
-      low[p] = low_nibbles(codes);
-      high[p] = high_nibbles(codes);
+      codes[p] = open_nibbles(load_nibbles(lines[kPart * kAtOnce + p]));
     }
-    step<kPart, 0>(a, 0, low);
-    step<kPart, 1>(a, 1, low);
-    step<kPart, 2>(a, 2, low);
-    step<kPart, 3>(a, 3, low);
-    step<kPart, 4>(a, 4, low);
-    step<kPart, 0>(a, 5, high);
-    step<kPart, 1>(a, 6, high);
-    step<kPart, 2>(a, 7, high);
+    step<kPart, 0>(a, 0, codes);
+    step<kPart, 1>(a, 1, codes);
+    step<kPart, 2>(a, 2, codes);
+    step<kPart, 3>(a, 3, codes);
+    step<kPart, 4>(a, 4, codes);
+    step<kPart, 5>(a, 5, codes);
+    step<kPart, 6>(a, 6, codes);
+    step<kPart, 7>(a, 7, codes);
+    if constexpr (kPart + 1 < kParts) octet<kPart + 1>(a, lines);
   }
 
   // The last line of a matrix, where it holds `left` < 8 k.
-  template <int kPart>
+  template <int kPart = 0>
   void some(const float* row, int64_t a_stride, const uint8_t* const (&lines)[kPanels],
             int64_t left) {
     RowPointers<kRows> a(row, a_stride);
-    Codes codes;
-    for (int p = 0; p < kAtOnce; ++p) codes[p] = load_nibbles(lines[kPart * kAtOnce + p]);
+    Nibbles16 rest[kAtOnce];
+    for (int p = 0; p < kAtOnce; ++p) rest[p] = load_nibbles(lines[kPart * kAtOnce + p]);
     for (int64_t i = 0; i < left; ++i) {
-      Codes low;
+      Codes codes;
       for (int p = 0; p < kAtOnce; ++p) {
-        low[p] = low_nibbles(codes[p]);
-        codes[p] = next_nibbles(codes[p]);
+        codes[p] = open_nibbles(rest[p]);
+        rest[p] = next_nibbles(rest[p]);
       }
-      step<kPart, 0>(a, 0, low);
+      step<kPart, 0>(a, 0, codes);
       a.advance(1);
     }
+    if constexpr (kPart + 1 < kParts) some<kPart + 1>(row, a_stride, lines, left);
   }
 };
 
@@ -133,26 +131,21 @@ void multiply_codes(const Int4Product& product, int64_t row, int64_t panel, int6
     tile.clear();
     RowPointers<kRows> a(first_row + k, product.a_stride);
     for (int64_t i = 8; i <= left; i += 8) {
-      tile.template octet<0>(a, lines);
-      if constexpr (Tile::kParts > 1) tile.template octet<1>(a, lines);
+      tile.octet(a, lines);
       a.advance(8);
 #pragma GCC unroll 16
       for (int p = 0; p < kPanels; ++p) lines[p] += kCodeLineBytes;
     }
     if (left % 8 != 0) {
       const float* rest = first_row + k + left / 8 * 8;
-      tile.template some<0>(rest, product.a_stride, lines, left % 8);
-      if constexpr (Tile::kParts > 1) {
-        tile.template some<1>(rest, product.a_stride, lines, left % 8);
-      }
+      tile.some(rest, product.a_stride, lines, left % 8);
     }
     Vec16 scale[kPanels];
 #pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
       // A short group is the last one: only its scales are still looked for.
       if (left < kInt4GroupK) lines[p] += kGroupCodeBytes - left / 8 * kCodeLineBytes;
-      const uint8_t* scales = lines[p] + (second ? 32 : kGroupCodeBytes);
-      scale[p] = load_bf16(reinterpret_cast<const uint16_t*>(scales));
+      scale[p] = load_scales(lines[p] + (second ? 0 : kGroupCodeBytes), second ? 1 : 0);
       if (second) lines[p] += kCodeLineBytes;
     }
 #pragma GCC unroll 16
@@ -170,12 +163,18 @@ using CodeTileFn = void (*)(const Int4Product& product, int64_t row, int64_t pan
                             int64_t panel_step);
 struct CodeTileForms {
   CodeTileFn wide;
+  CodeTileFn half;  // of what is left over
   CodeTileFn narrow;
 };
+template <int kRows>
+constexpr CodeTileForms code_tile_forms() {
+  constexpr int kWide = code_tile_panels(kRows);
+  return {multiply_codes<kRows, kWide>, multiply_codes < kRows, kWide == 1 ? 1 : kWide / 2 >,
+          multiply_codes<kRows, 1>};
+}
 template <int... kRows>
 struct CodeTileTable {
-  static constexpr CodeTileForms kForms[] = {
-      {multiply_codes<kRows, code_tile_panels(kRows)>, multiply_codes<kRows, 1>}...};
+  static constexpr CodeTileForms kForms[] = {code_tile_forms<kRows>()...};
 };
 using CodeTiles = ForCodeTileRows<CodeTileTable>;
 static_assert(sizeof(CodeTiles::kForms) / sizeof(CodeTileForms) == kMaxCodeTileRows);
@@ -195,8 +194,11 @@ void multiply_int4(const Int4Product& product) {
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t rows = product.rows / tiles + (tile < product.rows % tiles ? 1 : 0);
       const CodeTileForms& forms = CodeTiles::kForms[rows - 1];
-      if (code_tile_panels(static_cast<int>(rows)) == count) {
+      const int64_t wide = code_tile_panels(static_cast<int>(rows));
+      if (wide == count) {
         forms.wide(product, row, panel, panel_step);
+      } else if (wide / 2 == count) {
+        forms.half(product, row, panel, panel_step);
       } else {
         for (int64_t p = 0; p < count; ++p) forms.narrow(product, row, panel + p * panel_step, 1);
       }
@@ -204,7 +206,13 @@ void multiply_int4(const Int4Product& product) {
     }
   };
   for (int64_t set = 0; set < sets; ++set) rows_times(set, side, sets);
-  for (int64_t panel = sets * side; panel < product.panels; ++panel) rows_times(panel, 1, 1);
+  int64_t panel = sets * side;
+  const int64_t half = side / 2;
+  if (half > 1 && product.panels - panel >= half) {
+    rows_times(panel, half, 1);
+    panel += half;
+  }
+  for (; panel < product.panels; ++panel) rows_times(panel, 1, 1);
 }
 
 }  // namespace

@@ -80,7 +80,9 @@ void multiply_bytes(const Int8Product& product, int64_t row, int64_t panel, int6
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-      for (int p = 0; p < kPanels; ++p) dots[r][p] = zero_dots();
+      for (int p = 0; p < kPanels; ++p) {
+        dots[r][p] = start_dots(product.offsets[(row + r) * product.groups + group]);
+      }
     }
     for (int64_t line = 0; line < kInt4GroupK / 8; ++line) {
       const int64_t at = block + group % 2 * kGroupCodeBytes + line * kCodeLineBytes;
@@ -99,7 +101,7 @@ void multiply_bytes(const Int8Product& product, int64_t row, int64_t panel, int6
 #pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
       const uint8_t* at = product.codes[panel + p * panel_step] + block + kInt4ScaleOffset;
-      const Vec16 scale = load_bf16(reinterpret_cast<const uint16_t*>(at + group % 2 * 32));
+      const Vec16 scale = load_scales(at, group % 2);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const int64_t index = (row + r) * product.groups + group;

@@ -17,18 +17,15 @@ void expand_int4(const uint8_t* codes, int64_t groups, const uint8_t* ahead, uin
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kGroupCodeBytes; i += kCodeLineBytes) {
       prefetch(ahead + offset + i);
-      const Nibbles16 c = load_nibbles(codes + offset + i);
-      const Nibbles16 low = low_nibbles(c);
-      const Nibbles16 high = high_nibbles(c);
-      store_bf16_pairs(lines, nibble_float<0>(low), nibble_float<1>(low));
-      store_bf16_pairs(lines + kLine, nibble_float<2>(low), nibble_float<3>(low));
-      store_bf16_pairs(lines + 2 * kLine, nibble_float<4>(low), nibble_float<0>(high));
-      store_bf16_pairs(lines + 3 * kLine, nibble_float<1>(high), nibble_float<2>(high));
+      const Octet16 octet = open_nibbles(load_nibbles(codes + offset + i));
+      store_bf16_pairs(lines, nibble_float<0>(octet), nibble_float<1>(octet));
+      store_bf16_pairs(lines + kLine, nibble_float<2>(octet), nibble_float<3>(octet));
+      store_bf16_pairs(lines + 2 * kLine, nibble_float<4>(octet), nibble_float<5>(octet));
+      store_bf16_pairs(lines + 3 * kLine, nibble_float<6>(octet), nibble_float<7>(octet));
       lines += 4 * kLine;
     }
-    const int64_t scale_offset = block + kInt4ScaleOffset + group % 2 * 32;
-    prefetch(ahead + scale_offset);
-    store16(scales, load_bf16(reinterpret_cast<const uint16_t*>(codes + scale_offset)));
+    prefetch(ahead + block + kInt4ScaleOffset);
+    store16(scales, load_scales(codes + block + kInt4ScaleOffset, group % 2));
     scales += 16;
   }
 }

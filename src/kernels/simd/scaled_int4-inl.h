@@ -22,20 +22,17 @@ void expand_scaled_int4(const uint8_t* codes, int64_t groups, uint16_t* tiles) {
   for (int64_t group = 0; group < groups; ++group) {
     const uint8_t* block = codes + group / 2 * kInt4BlockBytes;
     const uint8_t* lines = block + group % 2 * (kInt4ScaleOffset / 2);
-    const uint8_t* scales = block + kInt4ScaleOffset + group % 2 * 32;
-    const Vec16 scale = load_bf16(reinterpret_cast<const uint16_t*>(scales));
+    const Vec16 scale = load_scales(block + kInt4ScaleOffset, group % 2);
     for (int64_t line = 0; line < kInt4GroupK / 8; ++line) {
-      const Nibbles16 all = load_nibbles(lines + line * 64);
-      const Nibbles16 low = low_nibbles(all);
-      const Nibbles16 high = high_nibbles(all);
-      store_rounded_pairs(tiles, mul(nibble_float<0>(low), scale),
-                          mul(nibble_float<1>(low), scale));
-      store_rounded_pairs(tiles + kLineCodes, mul(nibble_float<2>(low), scale),
-                          mul(nibble_float<3>(low), scale));
-      store_rounded_pairs(tiles + 2 * kLineCodes, mul(nibble_float<4>(low), scale),
-                          mul(nibble_float<0>(high), scale));
-      store_rounded_pairs(tiles + 3 * kLineCodes, mul(nibble_float<1>(high), scale),
-                          mul(nibble_float<2>(high), scale));
+      const Octet16 octet = open_nibbles(load_nibbles(lines + line * 64));
+      store_rounded_pairs(tiles, mul(nibble_float<0>(octet), scale),
+                          mul(nibble_float<1>(octet), scale));
+      store_rounded_pairs(tiles + kLineCodes, mul(nibble_float<2>(octet), scale),
+                          mul(nibble_float<3>(octet), scale));
+      store_rounded_pairs(tiles + 2 * kLineCodes, mul(nibble_float<4>(octet), scale),
+                          mul(nibble_float<5>(octet), scale));
+      store_rounded_pairs(tiles + 3 * kLineCodes, mul(nibble_float<6>(octet), scale),
+                          mul(nibble_float<7>(octet), scale));
       tiles += 4 * kLineCodes;
     }
   }

@@ -173,9 +173,9 @@ inline Nibbles16 load_nibbles(const uint8_t* p) {
   const auto* v = reinterpret_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
 }
-// Codes 0 to 4, and 5 to 7, as nibble_float() wants them. A code in mantissa bits 4i to 4i + 3 of a
-// float of exponent 23 - 4i adds its own value: the exponent bits of all five places are set here,
-// one mask then keeps a code and its exponent.
+// What nibble_float() wants of codes 0 to 4, and of 5 to 7. A code in mantissa bits 4i to 4i + 3 of
+// a float of exponent 23 - 4i adds its own value: the exponent bits of all five places are set
+// here, one mask then keeps a code and its exponent.
 constexpr uint32_t kCodeExponents = 0x4f000000u;
 inline Nibbles16 with_exponents(__m256i lo, __m256i hi) {
   const __m256i exponents = _mm256_set1_epi32(static_cast<int>(kCodeExponents));
@@ -184,26 +184,33 @@ inline Nibbles16 with_exponents(__m256i lo, __m256i hi) {
   asm("" : "+x"(out.lo), "+x"(out.hi));
   return out;
 }
-inline Nibbles16 low_nibbles(Nibbles16 c) { return with_exponents(c.lo, c.hi); }
-inline Nibbles16 high_nibbles(Nibbles16 c) {
-  return with_exponents(_mm256_srli_epi32(c.lo, 20), _mm256_srli_epi32(c.hi, 20));
+// A line's eight codes of every column, for nibble_float().
+struct Octet16 {
+  Nibbles16 low;
+  Nibbles16 high;
+};
+inline Octet16 open_nibbles(Nibbles16 c) {
+  return {with_exponents(c.lo, c.hi),
+          with_exponents(_mm256_srli_epi32(c.lo, 20), _mm256_srli_epi32(c.hi, 20))};
 }
 // Drops code 0.
 inline Nibbles16 next_nibbles(Nibbles16 c) {
   return {_mm256_srli_epi32(c.lo, 4), _mm256_srli_epi32(c.hi, 4)};
 }
-// code - 8 of every column, of the code in place 0 to 4.
-template <int kPlace>
-[[gnu::always_inline]] inline Vec16 nibble_float(Nibbles16 c) {
+// code - 8 of every column, of the code number kIndex.
+template <int kIndex>
+[[gnu::always_inline]] inline Vec16 nibble_float(const Octet16& octet) {
+  constexpr int kPlace = kIndex % 5;
   constexpr int kExponent = 23 - 4 * kPlace;
+  const Nibbles16& c = kIndex < 5 ? octet.low : octet.high;
   const __m256i mask = _mm256_set1_epi32(((127 + kExponent) << 23) | (15 << (4 * kPlace)));
   const __m256 offset = _mm256_set1_ps(static_cast<float>((1 << kExponent) + 8));
   return {_mm256_sub_ps(_mm256_castsi256_ps(_mm256_and_si256(c.lo, mask)), offset),
           _mm256_sub_ps(_mm256_castsi256_ps(_mm256_and_si256(c.hi, mask)), offset)};
 }
-// 16 BF16.
-inline Vec16 load_bf16(const uint16_t* p) {
-  const auto* v = reinterpret_cast<const __m128i*>(p);
+// The first or the second 16 of a line of 32 BF16.
+inline Vec16 load_scales(const uint8_t* line, int64_t half) {
+  const auto* v = reinterpret_cast<const __m128i*>(line) + 2 * half;
   const __m256i lo = _mm256_cvtepu16_epi32(_mm_loadu_si128(v));
   const __m256i hi = _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
@@ -240,7 +247,11 @@ struct Dots16 {
   __m256i lo;
   __m256i hi;
 };
-inline Dots16 zero_dots() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+// Sums of a group that start from its row's offset: here it is only added at the end, for it has
+// more than 16 bits.
+inline Dots16 start_dots(const int32_t& /*offset*/) {
+  return {_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
 // Adds the products of w with the four signed bytes at x, the same for every column. Left to
 // itself, g++ 12 moves the sums to memory.
 [[gnu::always_inline]] inline void add_dots(Dots16& sum, Bytes16 w, const int8_t* x) {
@@ -251,7 +262,7 @@ inline Dots16 zero_dots() { return {_mm256_setzero_si256(), _mm256_setzero_si256
   sum.hi = _mm256_add_epi16(sum.hi, _mm256_maddubs_epi16(w.hi, bytes));
   asm volatile("" : "+x"(sum.lo), "+x"(sum.hi));
 }
-[[gnu::always_inline]] inline Vec16 dots_float(Dots16 sum, int32_t offset) {
+[[gnu::always_inline]] inline Vec16 dots_float(Dots16 sum, const int32_t& offset) {
   const __m256i ones = _mm256_set1_epi16(1);
   const __m256i start = _mm256_set1_epi32(offset);
   return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(sum.lo, ones), start)),
