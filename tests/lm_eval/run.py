@@ -33,15 +33,15 @@ SETTINGS = {
 }
 
 
-def make_venv():
-    wanted = hashlib.sha256((HERE / "requirements.txt").read_bytes()).hexdigest()
-    stamp = VENV / "requirements.sha256"
+def make_venv(requirements=HERE / "requirements.txt", venv=VENV):
+    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    stamp = venv / "requirements.sha256"
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    print(f"installing lm-eval into {VENV}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
-    pip = [str(VENV / "bin" / "pip"), "install", "--disable-pip-version-check", "-q", "--no-deps"]
-    subprocess.run([*pip, "-r", str(HERE / "requirements.txt")], check=True)
+    print(f"installing {requirements} into {venv}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+    pip = [str(venv / "bin" / "pip"), "install", "--disable-pip-version-check", "-q", "--no-deps"]
+    subprocess.run([*pip, "-r", str(requirements)], check=True)
     stamp.write_text(wanted)
 
 

@@ -80,6 +80,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply({"tokens": tokens, "count": len(tokens), "max_model_len": 2048})
         elif self.path == "/v1/completions":
             self.reply(self.completion(body))
+        elif self.path == "/v1/chat/completions" and self.server.chat:
+            self.reply(self.server.chat(body))
         else:
             self.reply({"error": {"message": "no such page"}}, 404)
 
@@ -106,9 +108,10 @@ class Stub(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self):
+    def __init__(self, chat=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.prompts = []
+        self.chat = chat  # answers the bodies of chats
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
