@@ -19,7 +19,7 @@ names=("$@")
 # finds may lie in there.
 [ ${#names[@]} -gt 0 ] ||
   names=(safetensors gguf config_json tokenizer_json template output chat_json http handoff
-         worker_message)
+         worker_message trace)
 sources="$root_dir/tests/fuzz"
 # UCX patches the memory functions that the sanitizers have replaced, and both fall over.
 export UCX_MEM_MMAP_HOOK_MODE=none
