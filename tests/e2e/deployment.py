@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import tempfile
 import time
 import unittest
@@ -17,6 +16,7 @@ from harness import (
     find_binary,
     find_model,
     metrics,
+    start_process,
     wait_until,
 )
 
@@ -31,7 +31,11 @@ def environment_with(halt_at):
 
 
 def is_stopped(process):
-    with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
+    return is_pid_stopped(process.pid)
+
+
+def is_pid_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0] == "T"
 
 
@@ -61,12 +65,7 @@ class Worker:
         command += ["--listen", f"127.0.0.1:{self.port}", "--port-file", str(port_file)]
         command += ["--worker-key-file", self.key_file, *self.flags]
         with open(self.log_path, "a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment_with(halt_at),
-            )
+            self.process = start_process(command, log, environment_with(halt_at))
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             if self.process.poll() is not None or time.monotonic() > end:

@@ -48,6 +48,23 @@ def find_model():
     return str(path) if path.exists() else None
 
 
+def start_process(command, log, environment=None):
+    """A process in a session of its own, which ends with this one at the latest.
+
+    In our session the kernel would continue it, if it stands still, as soon as the shell that
+    started us ends: a process group whose last link to its session ends gets SIGHUP and SIGCONT.
+    """
+    process = subprocess.Popen(
+        command,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    atexit.register(process.kill)  # does nothing to one whose end is known
+    return process
+
+
 class Server:
     """One server process of our own, or one that runs already."""
 
@@ -68,9 +85,7 @@ class Server:
         if self.key:
             flags += ["--api-key", self.key]
         with open(self.log_path, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                command + flags, stdout=log, stderr=subprocess.STDOUT, env=self.environment
-            )
+            self.process = start_process(command + flags, log, self.environment)
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             if self.process.poll() is not None:

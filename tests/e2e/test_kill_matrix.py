@@ -8,12 +8,15 @@ runs every cell n times; without it every kill is there once and every second st
 import http.client
 import json
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
 
-from deployment import Deployment, is_stopped
+from deployment import Deployment, is_pid_stopped, is_stopped
 from harness import (
     ROOT,
     Stream,
@@ -290,6 +293,54 @@ class LateWrites(Deployment):
         wait_until(lambda: self.refused() > 0, "a late write is counted")
         self.assertEqual(complete(self.server, **FIELDS).text, expected)
         self.wait_until_idle()
+
+
+# A shell with job control, the tests that it runs in a group of their own, and what they start.
+SHELL = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", *sys.argv[1:]])
+sys.stdin.read()
+"""
+TESTS = """
+import os, signal, subprocess, sys
+os.setpgid(0, 0)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+sys.path.insert(0, sys.argv[1])
+import harness
+start = {"harness": lambda command: harness.start_process(command, subprocess.DEVNULL),
+         "plain": lambda command: subprocess.Popen(command, stdout=subprocess.DEVNULL)}
+started = start[sys.argv[2]](["sleep", "60"])
+started.send_signal(signal.SIGSTOP)
+print(started.pid, flush=True)
+sys.stdin.read()
+started.kill()
+"""
+
+
+class StandingStill(unittest.TestCase):
+    """What was stopped stands still until it is told to go on, whoever else ends."""
+
+    def goes_on_when_the_shell_ends(self, how):
+        here = str(pathlib.Path(__file__).resolve().parent)
+        shell = subprocess.Popen(
+            [sys.executable, "-c", SHELL, TESTS, here, how],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        with shell.stdin, shell.stdout:
+            started = int(shell.stdout.readline())
+            wait_until(lambda: is_pid_stopped(started), "it stands still")
+            shell.kill()
+            shell.wait()
+            end = time.monotonic() + 1
+            while is_pid_stopped(started) and time.monotonic() < end:
+                time.sleep(0.01)
+            return not is_pid_stopped(started)
+
+    def test_no_shell_that_ends_continues_a_process_of_the_harness(self):
+        self.assertTrue(self.goes_on_when_the_shell_ends("plain"), "the kernel does so")
+        self.assertFalse(self.goes_on_when_the_shell_ends("harness"))
 
 
 if __name__ == "__main__":
