@@ -20,9 +20,7 @@ class NoGuard final : public StepGuard {
  public:
   bool before(StepPlan&, std::span<Sequence>) override { return true; }
   void after() override {}
-  bool failed(size_t) const override { return false; }
-  void wrote(const Sequence&, int32_t) override {}
-  void wrote_token(const Sequence&) override {}
+  void wrote(Sequence&, int32_t) override {}
   bool holds(kv::PageTable&, std::span<const model::TokenId>, wire::RequestId) override {
     return true;
   }
@@ -35,13 +33,12 @@ class PageGuard final : public StepGuard {
       : pages_(pages), tracker_(pages.integrity()) {
     readings_.reserve(sequences_max);
     failed_.resize(sequences_max);
+    if (tracker_.is_on()) stamped_page_tokens_ = pages.layout().page_tokens;
   }
 
   bool before(StepPlan& plan, std::span<Sequence> sequences) override;
   void after() override { compare(Phase::kAfter); }
-  bool failed(size_t sequence) const override { return failed_[sequence] != 0; }
-  void wrote(const Sequence& sequence, int32_t first) override;
-  void wrote_token(const Sequence& sequence) override;
+  void wrote(Sequence& sequence, int32_t first) override;
   bool holds(kv::PageTable& pages, std::span<const model::TokenId> text,
              wire::RequestId reader) override;
   void not_finite(const Sequence& sequence) override;
@@ -54,7 +51,6 @@ class PageGuard final : public StepGuard {
   kv::integrity::Tracker& tracker_;
   std::vector<Reading> readings_;  // of the plan, slice by slice
   std::span<Sequence> sequences_;  // theirs
-  std::vector<uint8_t> failed_;
 };
 
 bool PageGuard::before(StepPlan& plan, std::span<Sequence> sequences) {
@@ -74,9 +70,8 @@ bool PageGuard::before(StepPlan& plan, std::span<Sequence> sequences) {
 
 // Fills failed_; true when none did.
 bool PageGuard::compare(Phase phase) {
-  std::fill(failed_.begin(), failed_.end(), uint8_t{0});
+  some_failed_ = false;
   if (tracker_.check(readings_, phase, failed_) == 0) return true;
-  bool all_well = true;
   for (size_t i = 0; i < readings_.size(); ++i) {
     if (failed_[i] == 0) continue;
     if (tracker_.mode() == Mode::kAbort) {
@@ -88,9 +83,9 @@ bool PageGuard::compare(Phase phase) {
         continue;
       }
     }
-    all_well = false;
+    some_failed_ = true;
   }
-  return all_well;
+  return !some_failed_;
 }
 
 // No mode lets a step read outside of the arena.
@@ -102,13 +97,8 @@ bool PageGuard::cannot_be_read(const Reading& reading) const {
              [total](kv::PageId page) { return page < 0 || page >= total; });
 }
 
-void PageGuard::wrote(const Sequence& sequence, int32_t first) {
+void PageGuard::wrote(Sequence& sequence, int32_t first) {
   kv::integrity::stamp_pages(tracker_, sequence.pages, sequence.state.written_tokens(), first);
-}
-
-void PageGuard::wrote_token(const Sequence& sequence) {
-  const int32_t written = sequence.state.written;
-  if (written % pages_.layout().page_tokens == 0) wrote(sequence, written - 1);
 }
 
 bool PageGuard::holds(kv::PageTable& pages, std::span<const model::TokenId> text,

@@ -29,11 +29,16 @@ class StepGuard {
   // The step has read. What fails now has no token.
   virtual void after() = 0;
   // Of the last before() or after().
-  virtual bool failed(size_t sequence) const = 0;
+  bool failed(size_t sequence) const { return some_failed_ && failed_[sequence] != 0; }
   // The sequence's tokens from `first` on were written: their pages are stamped.
-  virtual void wrote(const Sequence& sequence, int32_t first) = 0;
-  // One more token was written: its page is stamped when it is full.
-  virtual void wrote_token(const Sequence& sequence) = 0;
+  virtual void wrote(Sequence& sequence, int32_t first) = 0;
+  // One more token was written: its page is stamped when it is full. Any other token costs no call.
+  void wrote_token(Sequence& sequence) {
+    const int32_t written = sequence.state.written;
+    if (stamped_page_tokens_ != 0 && written % stamped_page_tokens_ == 0) {
+      wrote(sequence, written - 1);
+    }
+  }
   // Whether the table's pages, all of them stamped, hold `text`. One that does not is withdrawn. In
   // mode observe it is told, and the prefix index gets nothing more of the table.
   virtual bool holds(kv::PageTable& pages, std::span<const model::TokenId> text,
@@ -45,6 +50,12 @@ class StepGuard {
   }
   // The sampler found no number in the sequence's logits.
   virtual void not_finite(const Sequence& sequence) = 0;
+
+ protected:
+  // What every sequence of every step is asked, so that the answer is no call.
+  int32_t stamped_page_tokens_ = 0;  // tokens of a page; 0: pages get no stamps
+  bool some_failed_ = false;
+  std::vector<uint8_t> failed_;  // by sequence
 };
 
 std::unique_ptr<StepGuard> make_step_guard(kv::PagePool& pages, size_t sequences_max);

@@ -56,6 +56,7 @@ void PageTable::clear() {
   ids_.clear();
   promise_.release();
   chain_ = {};
+  stamp_trail_ = {};
   trusted_ = true;
 }
 

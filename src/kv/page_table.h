@@ -40,6 +40,9 @@ class PageTable {
   // Something was found to be wrong with what it names: the prefix index takes none of its pages.
   void distrust() { trusted_ = false; }
   bool trusted() const { return trusted_; }
+  // What integrity/stamp.h knows of the text so far.
+  const integrity::StampTrail& stamp_trail() const { return stamp_trail_; }
+  void set_stamp_trail(const integrity::StampTrail& trail) { stamp_trail_ = trail; }
   int64_t covered_tokens() const { return static_cast<int64_t>(ids_.size()) * page_tokens_; }
   // Drops every lease and what is left of the promise.
   void clear();
@@ -58,6 +61,7 @@ class PageTable {
   std::vector<PageId> ids_;  // the page of each lease, in the form a model reads
   bool trusted_ = true;
   PrefixChain chain_;  // how much of the table the prefix index knows
+  integrity::StampTrail stamp_trail_;
 };
 
 }  // namespace bulkhead::kv

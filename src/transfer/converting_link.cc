@@ -158,7 +158,7 @@ bool ConvertingLink::verify(kv::PagePool& pool, const kv::PageTable& table, cons
 }
 
 // What is known of the pages' content goes with them.
-void ConvertingLink::hand_marks_on(const Parcel& parcel) {
+void ConvertingLink::hand_marks_on(Parcel& parcel) {
   kv::integrity::Tracker& from = deps_.from.integrity();
   kv::integrity::Tracker& to = deps_.to.integrity();
   if (!from.is_on()) {

@@ -88,7 +88,7 @@ class ConvertingLink final : public Link {
   bool verify(kv::PagePool& pool, const kv::PageTable& table, const Parcel& parcel,
               kv::integrity::Phase phase);
   void fail(Parcel& parcel);
-  void hand_marks_on(const Parcel& parcel);
+  void hand_marks_on(Parcel& parcel);
 
   const ConvertingLinkOptions options_;
   ConvertingLinkDeps deps_;

@@ -3,7 +3,8 @@
 
 A pool without a tracker has a guard of its own kind (engine/step_guard.cc). Read back from the
 program: each of its functions that a step calls gives an answer and nothing else, without looking
-at memory, and the step reaches it by one indirect call. With --print: the instructions.
+at memory, and the step reaches it by one indirect call; what is asked of it for each sequence is no
+call at all. With --print: the instructions.
 """
 
 import pathlib
@@ -12,8 +13,10 @@ import subprocess
 import sys
 import unittest
 
-# What decode calls for each step, and for each sequence of it.
-CALLED = ("before", "after", "failed", "wrote_token")
+# What decode calls for each step.
+CALLED = ("before", "after")
+# What it asks for each sequence, where the answer is no call.
+ASKED_OF_EACH = ("failed", "wrote_token")
 MAX_INSTRUCTIONS = 3  # a landing pad, the answer, the way back
 # Loading the guard and its table, arguments, the call, the test of its answer.
 MAX_AT_THE_SITE = 16
@@ -78,6 +81,12 @@ class OffCheck(unittest.TestCase):
             for instruction in body[:-1]:
                 self.assertNotIn("(%", instruction, f"{name} looks at memory: {body}")
                 self.assertFalse(instruction.startswith(("call", "j")), f"{name}: {body}")
+
+    def test_what_is_asked_for_each_sequence_is_no_function(self):
+        for name in ASKED_OF_EACH:
+            for owner in (GUARD, "bulkhead::engine::StepGuard::"):
+                found = [one for one in self.functions if one.startswith(f"{owner}{name}(")]
+                self.assertEqual(found, [], "it is to be a part of the step")
 
     def test_a_step_asks_by_one_indirect_call(self):
         lines = instructions(BINARY, self.place(STEP), "-l")

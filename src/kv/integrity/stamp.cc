@@ -16,8 +16,11 @@ Mark mark_of(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
 // Names the pages of one sequence, one after the other.
 class StampChain {
  public:
-  StampChain(const Mark& key, int32_t page_tokens)
-      : key_(key), page_tokens_(static_cast<size_t>(page_tokens)) {}
+  StampChain(const Mark& key, size_t page_tokens, const StampTrail& trail = {})
+      : key_(key), page_tokens_(page_tokens), chain_(trail.chain), number_(trail.pages) {}
+
+  // After next() of pages that were all full.
+  StampTrail trail() const { return {chain_, number_}; }
 
   // Of the page that holds the first of `rest`.
   Mark next(std::span<const int32_t> rest, Label label) {
@@ -36,35 +39,45 @@ class StampChain {
   const Mark key_;
   const size_t page_tokens_;
   Mark chain_;
-  uint64_t number_ = 0;
+  size_t number_;
 };
 
-int32_t page_tokens_of(const PageTable& table) {
+size_t page_tokens_of(const PageTable& table) {
   const auto pages = static_cast<int64_t>(table.pages().size());
-  return pages == 0 ? 1 : static_cast<int32_t>(table.covered_tokens() / pages);
+  return pages == 0 ? 1 : static_cast<size_t>(table.covered_tokens() / pages);
+}
+
+// Where stamps of the tokens from `first` on begin: behind what the table knows of, or at the first
+// token where it knows of more.
+StampTrail trail_before(const PageTable& table, size_t first, size_t page_tokens) {
+  const StampTrail& known = table.stamp_trail();
+  return known.pages * page_tokens <= first ? known : StampTrail{};
 }
 
 }  // namespace
 
-void stamp_pages(Tracker& tracker, const PageTable& table, std::span<const int32_t> tokens,
+void stamp_pages(Tracker& tracker, PageTable& table, std::span<const int32_t> tokens,
                  int32_t first) {
   if (!tracker.is_on() || tokens.empty()) return;
-  const auto page_tokens = static_cast<size_t>(page_tokens_of(table));
-  StampChain chain(tracker.stamp_key(), static_cast<int32_t>(page_tokens));
-  for (size_t i = 0; i * page_tokens < tokens.size(); ++i) {
+  const size_t page_tokens = page_tokens_of(table);
+  const auto from = static_cast<size_t>(first);
+  StampTrail trail = trail_before(table, from, page_tokens);
+  StampChain chain(tracker.stamp_key(), page_tokens, trail);
+  for (size_t i = trail.pages; i * page_tokens < tokens.size(); ++i) {
     const Lease& lease = table.leases()[i];
     const Mark stamp = chain.next(tokens.subspan(i * page_tokens), lease.label());
-    if ((i + 1) * page_tokens > static_cast<size_t>(first)) {
-      tracker.set_stamp(lease.page(), stamp);
-    }
+    const size_t end = (i + 1) * page_tokens;
+    if (end > from) tracker.set_stamp(lease.page(), stamp);
+    if (end <= tokens.size()) trail = chain.trail();
   }
+  table.set_stamp_trail(trail);
 }
 
 std::optional<size_t> find_foreign_page(const Tracker& tracker, const PageTable& table,
                                         std::span<const int32_t> tokens) {
   if (!tracker.is_on() || tokens.empty()) return std::nullopt;
-  const auto page_tokens = static_cast<size_t>(page_tokens_of(table));
-  StampChain chain(tracker.stamp_key(), static_cast<int32_t>(page_tokens));
+  const size_t page_tokens = page_tokens_of(table);
+  StampChain chain(tracker.stamp_key(), page_tokens);
   for (size_t i = 0; i * page_tokens < tokens.size(); ++i) {
     BH_CHECK(i < table.leases().size(), "what is written has pages");
     const Lease& lease = table.leases()[i];

@@ -2,7 +2,8 @@
 //
 // The stamp of a page is a keyed hash over every token up to its last written slot, the page's
 // number in its sequence, its label and the version of this scheme. It does not look at the page's
-// bytes: that is what digests do.
+// bytes: that is what digests do. Stamping one more page hashes the tokens of that page: a table
+// keeps where its stamps go on from. What is compared is computed anew from the first token on.
 //
 // Threads: step thread. Invariants: nothing is computed where the tracker is off; a page without a
 // stamp has none that could be right.
@@ -19,8 +20,9 @@ namespace bulkhead::kv::integrity {
 
 constexpr uint64_t kStampVersion = 1;
 
-// Stamps the pages of `table` that hold the tokens from `first` on. `tokens` are all written.
-void stamp_pages(Tracker& tracker, const PageTable& table, std::span<const int32_t> tokens,
+// Stamps the pages of `table` that hold the tokens from `first` on. `tokens` are all written, and
+// those before `first` are the ones that it was stamped for before.
+void stamp_pages(Tracker& tracker, PageTable& table, std::span<const int32_t> tokens,
                  int32_t first);
 
 // The first page whose stamp is not that of `tokens`, all of which are written; with it the pages

@@ -333,6 +333,41 @@ TEST(Stamps, SayWhichTextAndWhichPlaceAPageHolds) {
   EXPECT_EQ(find_foreign_page(tracker, table, tokens), 0u);
 }
 
+// Whoever stamps page by page hashes each page once; the stamps are those of the whole text.
+TEST(Stamps, PieceByPieceAreThoseOfTheWholeText) {
+  std::vector<int32_t> tokens(5 * 16 + 3);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(3 * i);
+  for (const size_t piece : {1, 5, 16, 24, 33, 83}) {
+    TrackedPool pool(8);
+    PageTable table = pool.table(96, 5);
+    for (size_t first = 0; first < tokens.size(); first += piece) {
+      const size_t written = std::min(first + piece, tokens.size());
+      stamp_pages(pool->integrity(), table, std::span(tokens).first(written),
+                  static_cast<int32_t>(first));
+      ASSERT_EQ(find_foreign_page(pool->integrity(), table, std::span(tokens).first(written)),
+                std::nullopt)
+          << written << " tokens in pieces of " << piece;
+    }
+    EXPECT_EQ(table.stamp_trail().pages, 5u);
+    table.clear();
+    EXPECT_EQ(table.stamp_trail().pages, 0u) << "a table that is used again has another text";
+  }
+}
+
+TEST(Stamps, OfATableThatTookAnothersTrailAreOfNoText) {
+  TrackedPool pool(8);
+  std::vector<int32_t> tokens(48, 1);
+  std::vector<int32_t> others(48, 2);
+  PageTable table = pool.table(48);
+  PageTable other = pool.table(48);
+  stamp_pages(pool->integrity(), table, std::span(tokens).first(32), 0);
+  stamp_pages(pool->integrity(), other, std::span(others).first(32), 0);
+  other.set_stamp_trail(table.stamp_trail());
+  stamp_pages(pool->integrity(), other, others, 32);
+  EXPECT_EQ(find_foreign_page(pool->integrity(), other, others), 2u);
+  EXPECT_EQ(find_foreign_page(pool->integrity(), other, tokens), 0u);
+}
+
 TEST(Stamps, GoWithTheLifeOfThePage) {
   TrackedPool pool(1);
   const std::vector<int32_t> tokens(16, 1);

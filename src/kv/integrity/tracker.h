@@ -41,6 +41,13 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
+// Where the stamps of a sequence go on from: what those of its first `pages` pages, all of them
+// full, come to.
+struct StampTrail {
+  Mark chain;
+  size_t pages = 0;
+};
+
 // One moment of a page's life.
 struct Moment {
   uint64_t number = 0;  // counts all transitions of the pool; 0: none

@@ -220,7 +220,7 @@ std::optional<FaultReport> Receiver::accept(Incoming& incoming, const Commit& co
 std::optional<FaultReport> Receiver::check_stamps(Incoming& incoming, const Commit& commit,
                                                   const wire::SequenceState& state) {
   kv::integrity::Tracker& tracker = pages_.integrity();
-  const kv::PageTable& table = incoming.landing.table();
+  kv::PageTable& table = incoming.landing.table();
   if (!tracker.is_on()) return std::nullopt;
   if (!session_.peer().stamps) {
     kv::integrity::stamp_pages(tracker, table, state.written_tokens(), 0);
