@@ -114,7 +114,8 @@ class Reproduce(unittest.TestCase):
         for text in ("mode abort / off", "mode observe / off",
                      "mode off / a step built without a check", "p99 of the time between tokens",
                      "the two comparisons of a step alone, 64 requests of 2 pages",
-                     "digests of its FP8 pages by sender and receiver", "8 pairs"):
+                     "digests of its FP8 pages by sender and receiver", "8 pairs",
+                     "copies of one code", "8 steps less what it took of each; arms apart"):
             self.assertIn(text, run.stdout)
         self.assertNotIn("resident tokens", run.stdout)
 

@@ -3,8 +3,9 @@
 //
 // Threads: the caller's; the decoder brings its own pool.
 // Invariants: all read and write the same pages of one cache, and compute the same tokens from
-// them, so that the check is all they differ in; each has a page pool of its own for the books,
-// whose page ids are those of the cache. Positions of the sequences lie so that one of them fills a
+// them, so that the check is all they differ in (and, of copies of the same step, where they lie in
+// memory); each has a page pool of its own for the books, whose page ids are those of the cache.
+// Positions of the sequences lie so that one of them fills a
 // page in each step, and come again after as many steps as a page has tokens.
 #pragma once
 
@@ -23,7 +24,9 @@
 namespace bulkhead::apps::reproduce {
 
 enum class Check {
-  kNone,  // the step is compiled without a guard
+  kNone,     // the step is compiled without a guard
+  kTwin,     // the same code once more, elsewhere in memory
+  kTriplet,  // and once more
   kOff,
   kObserve,
   kAbort,
@@ -57,7 +60,7 @@ class CheckRace {
   struct Lane {
     Check check = Check::kOff;
     std::unique_ptr<kv::PagePool> pool;
-    std::unique_ptr<engine::StepGuard> guard;  // none: Check::kNone
+    std::unique_ptr<engine::StepGuard> guard;  // none: a step without one
     std::vector<engine::Sequence> sequences;
     std::vector<StepTime> times;
   };

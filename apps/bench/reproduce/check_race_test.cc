@@ -12,7 +12,8 @@ namespace {
 constexpr int32_t kSequences = 5;
 constexpr int32_t kPageTokens = 16;
 constexpr int32_t kContext = 32;
-constexpr std::array kAll = {Check::kNone, Check::kOff, Check::kObserve, Check::kAbort};
+constexpr std::array kAll = {Check::kNone, Check::kTwin,    Check::kTriplet,
+                             Check::kOff,  Check::kObserve, Check::kAbort};
 
 // Its next token follows from the last one and its place.
 class CountingDecoder final : public model::Decoder {
@@ -70,7 +71,7 @@ TEST(CheckRace, WhoComparesDoesSoTwiceAStepWithEveryPage) {
     EXPECT_EQ(report.pages_checked, report.checks * kSequences * race.pages_of_one());
     EXPECT_TRUE(report.events.empty());
   }
-  for (const Check check : {Check::kNone, Check::kOff}) {
+  for (const Check check : {Check::kNone, Check::kTwin, Check::kTriplet, Check::kOff}) {
     EXPECT_EQ(race.pool(check).integrity().report().checks, 0u);
   }
 }

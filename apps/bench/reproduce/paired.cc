@@ -50,10 +50,13 @@ Interval quantile_growth(std::span<const double> plain, std::span<const double> 
   const double middle = quantile_of(b, quantile) / quantile_of(a, quantile) - 1.0;
   std::vector<double> drawn;
   drawn.reserve(kDraws);
+  const auto block = static_cast<size_t>(std::lround(std::sqrt(plain.size())));
   for (size_t draw = 0; draw < kDraws; ++draw) {
     base::Rng rng(kSeed, draw);
+    size_t begin = 0;
     for (size_t i = 0; i < a.size(); ++i) {
-      const auto pair = static_cast<size_t>(rng.below(plain.size()));
+      if (i % block == 0) begin = static_cast<size_t>(rng.below(plain.size()));
+      const size_t pair = (begin + i % block) % plain.size();  // the first follows the last
       a[i] = plain[pair];
       b[i] = changed[pair];
     }

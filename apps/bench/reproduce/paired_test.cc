@@ -82,6 +82,18 @@ TEST(QuantileGrowth, OfTheSameSeriesIsNothingAndOfALargerOneItsShare) {
   EXPECT_NEAR(growth.high, 0.25, 1e-12);
 }
 
+// One storm in all the series, over one arm more than over the other.
+TEST(QuantileGrowth, OneStormIsOneObservationAndNotMany) {
+  Pairs pairs = pairs_of(900, 0.0, 11);
+  for (size_t i = 400; i < 420; ++i) {
+    pairs.plain[i] *= 3.0;
+    pairs.changed[i] *= 4.0;
+  }
+  const Interval growth = quantile_growth(pairs.plain, pairs.changed, 0.99);
+  EXPECT_GT(growth.middle, 0.2);
+  EXPECT_LT(growth.low, 0.02) << "a series without the storm is as likely";
+}
+
 TEST(QuantileGrowth, SaysTheSameTwiceAndItsIntervalHoldsTheEstimate) {
   const Pairs pairs = pairs_of(300, 0.01, 5);
   const Interval one = quantile_growth(pairs.plain, pairs.changed, 0.99);

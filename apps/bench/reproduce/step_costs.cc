@@ -22,11 +22,22 @@ double quantile_of(std::vector<double> values, double quantile) {
   return percentile(values, quantile);
 }
 
-// The slow end of these very steps, over that of the same steps less the guard's part of each.
-double own_share_of_tail(std::span<const StepTime> times) {
+// By which share the slow end of these steps lies above that of the same steps less the guard's
+// calls and `more` seconds of each.
+Interval growth_of_tail(std::span<const StepTime> times, double more) {
   std::vector<double> without = seconds_of(times);
-  for (size_t i = 0; i < times.size(); ++i) without[i] -= times[i].guard;
-  return quantile_of(seconds_of(times), kTail) / quantile_of(std::move(without), kTail) - 1.0;
+  for (size_t i = 0; i < times.size(); ++i) without[i] -= times[i].guard + more;
+  return quantile_growth(without, seconds_of(times), kTail);
+}
+
+Interval tail_together(std::span<const StepTime> without, std::span<const StepTime> with) {
+  std::vector<double> rest(with.size());
+  for (size_t i = 0; i < rest.size(); ++i) {
+    rest[i] = with[i].seconds - with[i].guard - without[i].seconds;
+  }
+  const Interval more = median_interval(std::move(rest));
+  return {growth_of_tail(with, more.middle).middle, growth_of_tail(with, more.low).low,
+          growth_of_tail(with, more.high).high};
 }
 
 }  // namespace
@@ -51,8 +62,9 @@ StepCosts step_costs(std::span<const StepTime> without, std::span<const StepTime
   const std::vector<double> checked = seconds_of(with);
   std::vector<double> shares(plain.size());
   for (size_t i = 0; i < shares.size(); ++i) shares[i] = checked[i] / plain[i] - 1.0;
-  return {.throughput = {median_interval(std::move(shares)), own_share(with), plain.size()},
-          .p99 = {quantile_growth(plain, checked, kTail), own_share_of_tail(with), plain.size()}};
+  return {
+      .throughput = {median_interval(std::move(shares)), own_share(with), plain.size()},
+      .p99 = {quantile_growth(plain, checked, kTail), tail_together(without, with), plain.size()}};
 }
 
 }  // namespace bulkhead::apps::reproduce

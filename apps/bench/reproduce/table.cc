@@ -15,6 +15,19 @@ std::string percent(double share) { return fmt::format("{:.2g}", 100.0 * share);
 
 std::string at_most(double bound) { return fmt::format("<= {:.3g} %", 100.0 * bound); }
 
+std::string range(const Interval& interval) {
+  return fmt::format("[{:+.2f}..{:+.2f}]", 100.0 * interval.low, 100.0 * interval.high);
+}
+
+std::string with_range(const Interval& interval) {
+  return fmt::format("{:+.2f} % {}", 100.0 * interval.middle, range(interval));
+}
+
+Verdict verdict_of(const Interval& cost, double bound) {
+  if (cost.low > bound) return Verdict::kFallsShort;
+  return cost.high > bound ? Verdict::kOpen : Verdict::kHolds;
+}
+
 }  // namespace
 
 const char* to_string(Verdict verdict) {
@@ -25,6 +38,8 @@ const char* to_string(Verdict verdict) {
       return "falls short";
     case Verdict::kReported:
       return "reported";
+    case Verdict::kOpen:
+      return "open";
   }
   return "";
 }
@@ -78,16 +93,46 @@ Row cost_row(std::string published, std::string measured, const Cost& cost,
   Row row;
   row.published = std::move(published);
   row.measured = std::move(measured);
-  row.result = fmt::format("{:+.2f} % [{:+.2f}..{:+.2f}] of {} pairs; its calls {} %",
-                           100.0 * cost.paired.middle, 100.0 * cost.paired.low,
-                           100.0 * cost.paired.high, cost.pairs, percent(cost.own));
+  row.result = fmt::format("{} of {} pairs; its calls {} %", with_range(cost.paired), cost.pairs,
+                           percent(cost.own));
   if (!bound) return row;
   row.needed = at_most(*bound);
-  const bool shown_to_cost_more = cost.paired.low > *bound || cost.own > *bound;
-  row.verdict = shown_to_cost_more ? Verdict::kFallsShort : Verdict::kHolds;
-  if (!shown_to_cost_more && cost.paired.high > *bound) {
-    row.note =
-        "noise leaves the pairs open on both sides of the bound; the calls' own time decides";
+  row.verdict = cost.own > *bound ? Verdict::kFallsShort : verdict_of(cost.paired, *bound);
+  if (row.verdict == Verdict::kOpen) {
+    row.note = "noise leaves the pairs open on both sides of the bound; its calls are below it";
+  }
+  return row;
+}
+
+Row placement_row(std::string published, std::string measured, const Cost& cost,
+                  const Interval& copies, std::optional<double> bound) {
+  Row row = cost_row(std::move(published), std::move(measured), cost, bound);
+  row.result += fmt::format("; copies of one code {} %", range(copies));
+  if (!bound || cost.own > *bound || row.verdict == Verdict::kHolds) return row;
+  if (cost.paired.low > copies.high) return row;
+  row.verdict = Verdict::kOpen;
+  row.note = "not told apart from copies of one code; its calls are below the bound";
+  return row;
+}
+
+Row tail_row(std::string published, std::string measured, const TailCost& cost,
+             std::optional<double> bound) {
+  Row row;
+  row.published = std::move(published);
+  row.measured = std::move(measured);
+  row.result = fmt::format("{} of {} steps less what it took of each; arms apart {}",
+                           with_range(cost.together), cost.steps, with_range(cost.apart));
+  if (!bound) return row;
+  row.needed = at_most(*bound);
+  row.verdict = verdict_of(cost.together, *bound);
+  if (cost.apart.low > *bound) row.verdict = Verdict::kFallsShort;
+  if (cost.steps < kStepsForATail) {
+    row.verdict = Verdict::kOpen;
+    row.note = "so few steps have no 99th percentile";
+  } else if (row.verdict == Verdict::kOpen) {
+    row.note = "noise leaves both sides of the bound open";
+  } else if (row.verdict == Verdict::kHolds && cost.apart.high > *bound) {
+    row.note = "by the slow steps themselves; noise leaves the arms apart open";
   }
   return row;
 }

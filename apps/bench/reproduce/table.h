@@ -2,8 +2,9 @@
 // has to be on this kind of machine, and the verdict.
 //
 // Threads: plain values; a table belongs to one thread.
-// Invariants: a verdict follows from the median of a row's ratio and its bound alone; a row that
-// could not be measured says why and never passes.
+// Invariants: a verdict follows from the median of a row's ratio and its bound alone, that of a
+// cost from its interval; a row that could not be measured says why and never passes, and one that
+// noise leaves open is told as open.
 #pragma once
 
 #include <array>
@@ -24,8 +25,9 @@ enum class Verdict {
   kHolds,
   kFallsShort,
   kReported,  // there is no bound on this kind of machine
+  kOpen,      // the bound lies within what noise leaves open
 };
-const char* to_string(Verdict verdict);  // "holds", "falls short", "reported"
+const char* to_string(Verdict verdict);  // "holds", "falls short", "reported", "open"
 
 struct Row {
   std::string published;
@@ -53,9 +55,22 @@ struct Cost {
   double own = 0.0;  // what the clock says of the calls themselves
   size_t pairs = 0;
 };
-// Holds where neither is more than `bound`. Where noise leaves both sides of the bound open the
-// calls' own time decides, and the row says so.
+// Falls short where either is shown to be more than `bound`; holds where pairs show that it is not.
 Row cost_row(std::string published, std::string measured, const Cost& cost,
+             std::optional<double> bound);
+// The same of two steps that are other machine code: `copies` is by how much copies of one code
+// differ, from where in memory they lie. What is within that is not told apart.
+Row placement_row(std::string published, std::string measured, const Cost& cost,
+                  const Interval& copies, std::optional<double> bound);
+
+// The same of the slow end of steps (step_costs.h has the two ways of telling it).
+struct TailCost {
+  Interval apart;
+  Interval together;
+  size_t steps = 0;  // with the check, and as many without
+};
+constexpr size_t kStepsForATail = 1000;  // fewer have no 99th percentile, but a maximum
+Row tail_row(std::string published, std::string measured, const TailCost& cost,
              std::optional<double> bound);
 
 // A statement that is true or not.
