@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "apps/drill/fault_classes.h"
-#include "apps/eval/tasks/catalog.h"
 #include "cli_bench.h"
 #include "cli_checks.h"
+#include "cli_eval.h"
 #include "commands.h"
 #include "model/weight_recipe.h"
 #include "serve/config/option_table.h"
@@ -338,106 +338,6 @@ void add_drill(CLI::App& root, DrillOptions& options) {
       "Prints a Markdown table. Exit code 1 when a row is not what it should be: a fault that was\n"
       "not noticed, an answer of a neighbour that changed, a page that is missing; with off, when\n"
       "no fault did harm.");
-}
-
-void add_eval_server(CLI::App* app, EvalOptions& options) {
-  add_server(app, options);
-  app->add_option("--model,-m", options.model, "Model to ask for; default: the first listed");
-  app->add_option("--concurrency", options.concurrency, "Questions asked at once")
-      ->check(CLI::Range(1u, 1024u))
-      ->capture_default_str();
-  app->add_option("--timeout", options.timeout_seconds, "Seconds that one request may take")
-      ->check(in_range(0.1, 86'400.0))
-      ->capture_default_str();
-  app->add_option("--retries", options.retries,
-                  "Times that a request is sent again which failed for a reason that may pass")
-      ->check(CLI::Range(0u, 100u))
-      ->capture_default_str();
-}
-
-std::string task_help() {
-  std::string text = "TASK:";
-  for (const eval::TaskEntry& entry : eval::task_catalog()) {
-    text += fmt::format("\n  {}: {}", entry.name, entry.meaning);
-  }
-  return text;
-}
-
-std::vector<std::string> task_names() {
-  std::vector<std::string> names;
-  names.reserve(eval::task_catalog().size());
-  for (const eval::TaskEntry& entry : eval::task_catalog()) names.emplace_back(entry.name);
-  return names;
-}
-
-void add_eval_compare(CLI::App* eval, EvalCompareOptions& options) {
-  CLI::App* app = eval->add_subcommand(
-      "compare", "Two results of the same questions: differences, and whether they can be chance");
-  app->add_option("before", options.before, "Result file")
-      ->required()
-      ->type_name("A.json")
-      ->check(CLI::ExistingFile);
-  app->add_option("after", options.after, "Result file")
-      ->required()
-      ->type_name("B.json")
-      ->check(CLI::ExistingFile);
-  app->add_option("--flips", options.flips_max, "Flipped questions to name, of each kind")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000}))
-      ->capture_default_str();
-  app->add_option("--output,-o", options.output, "Write all of it here")->type_name("JSON");
-  app->add_flag("--fail-on-loss", options.fail_on_loss,
-                "Exit with 1 when a share fell by more than chance: its interval is below 0");
-  app->footer(
-      "Differences are B less A. The interval is Newcombe's for paired shares (1998, method 10), "
-      "p\n"
-      "that of McNemar's exact test; lost is right in A and wrong in B, gained the other way "
-      "round.");
-}
-
-struct EvalCommands {
-  EvalOptions run;
-  EvalCompareOptions compare;
-};
-
-CLI::App* add_eval(CLI::App& root, EvalCommands& commands) {
-  EvalOptions& options = commands.run;
-  CLI::App* app = root.add_subcommand(
-      "eval", "Ask a running OpenAI-compatible server the questions of benchmarks, and score them");
-  app->add_option("task", options.tasks, "Tasks, see below")
-      ->type_name("TASK")
-      ->check(CLI::IsMember(task_names()));
-  add_eval_server(app, options);
-  app->add_option("--data", options.data, "Folder with eval/ and text/, as docs/eval.md says")
-      ->envname("BULKHEAD_DATA")
-      ->type_name("DIR")
-      ->capture_default_str();
-  app->add_option("--limit", options.limit,
-                  "Questions of each task, evenly spread and always the same; default: all")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
-  app->add_option("--shots", options.shots, "Examples before a question; default: the task's")
-      ->check(CLI::Range(0, 1000));
-  app->add_option("--max-length", options.max_length,
-                  "Most tokens of prompt and answer; default: what the server says")
-      ->check(CLI::Range(int64_t{16}, int64_t{1} << 24));
-  app->add_flag("--slow-choices", options.slow_choices,
-                "Score each letter by a prompt of its own, not by the likeliest next tokens");
-  app->add_option("--output,-o", options.output,
-                  "Write every question with its answer here; FILE.journal beside it keeps what is "
-                  "done, and the same command goes on from it")
-      ->type_name("JSON");
-  app->add_flag("--restart", options.restart, "Drop what an interrupted run left");
-  add_eval_compare(app, commands.compare);
-  app->footer(task_help() +
-              "\nExamples:\n"
-              "  bulkhead eval gsm8k mmlu --data data --output bf16.json\n"
-              "  bulkhead eval compare bf16.json fp8.json\n"
-              "Exit code 1 when the server fails, 2 when data or options are wrong.");
-  return app;
-}
-
-int run_eval_command(const CLI::App& app, const EvalCommands& commands) {
-  return app.got_subcommand("compare") ? run_eval_compare(commands.compare)
-                                       : run_eval(commands.run);
 }
 
 int refuse(const std::string& message) {

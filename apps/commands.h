@@ -1,4 +1,5 @@
-// The subcommands of `bulkhead`, one function each; options are filled by cli.cc.
+// The subcommands of `bulkhead`, one function each; options are filled by cli.cc,
+// cli_bench.cc and cli_eval.cc.
 //
 // Threads: each runs on the main thread and returns the process's exit code: 0 done, 1 the work
 // failed, 2 the command line was wrong.
@@ -101,5 +102,7 @@ int run_doctor(const DoctorOptions& options);
 int run_drill(const DrillOptions& options);
 int run_eval(const EvalOptions& options);
 int run_eval_compare(const EvalCompareOptions& options);
+// Exit code 1 also where a bound is missed.
+int run_eval_precision(const EvalPrecisionOptions& options);
 
 }  // namespace bulkhead::apps

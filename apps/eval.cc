@@ -1,174 +1,38 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <optional>
+#include <utility>
 
+#include "apps/build_commit.h"
 #include "apps/eval/compare.h"
+#include "apps/eval/precision/measure.h"
+#include "apps/eval/precision/report.h"
 #include "apps/eval/progress.h"
-#include "apps/eval/run.h"
-#include "apps/eval/tasks/catalog.h"
+#include "apps/eval/suite.h"
 #include "apps/eval/text_tools.h"
 #include "apps/server_address.h"
 #include "commands.h"
-#include "http/client.h"
+#include "model/checkpoint.h"
+#include "serve/roles/model_digest.h"
 
 namespace bulkhead::apps {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// One client for each asker: a client is one thread's.
-eval::Transport transport_to(const EvalOptions& options, const ServerAddress& address) {
-  const std::chrono::milliseconds timeout(static_cast<int64_t>(options.timeout_seconds * 1e3));
-  const auto client = std::make_shared<http::Client>(address.host, address.port, timeout);
-  std::vector<http::Header> headers = {{"Content-Type", "application/json"}};
-  if (!options.api_key.empty()) headers.push_back({"Authorization", "Bearer " + options.api_key});
-  return [client, headers](const std::string& method, const std::string& target,
-                           const std::string& body) {
-    return client->send(method, target, headers, body);
-  };
-}
-
-struct Session {
-  const EvalOptions& options;
-  ServerAddress address;
-  eval::ServerFacts facts;
-  std::optional<eval::Journal> journal;
-};
-
-base::Result<std::vector<eval::Task>> load_tasks(const EvalOptions& options) {
-  if (options.tasks.empty()) {
-    return base::invalid_argument(
-        "task", "which task? bulkhead eval gsm8k mmlu asks two; --help lists them all");
-  }
-  std::vector<eval::Task> tasks;
-  tasks.reserve(options.tasks.size());
-  for (const std::string& name : options.tasks) {
-    BH_ASSIGN(eval::Task task, eval::load_task(name, {options.data, options.shots}));
-    tasks.push_back(std::move(task));
-  }
-  return tasks;
-}
-
-base::Result<eval::ServerFacts> look_at_server(const EvalOptions& options,
-                                               const ServerAddress& address) {
-  eval::FactsWanted wanted{options.model, options.max_length, false, false};
-  for (const eval::TaskEntry& entry : eval::task_catalog()) {
-    for (const std::string& name : options.tasks) {
-      wanted.completions = wanted.completions || (name == entry.name && entry.completions);
-      wanted.prefix = wanted.prefix || (name == entry.name && entry.prefix);
-    }
-  }
-  // The first request tells whether there is a server at all: nobody waits for that.
-  eval::Server server(transport_to(options, address),
-                      {0, [](std::chrono::milliseconds) { return false; }});
-  return eval::look_at(server, wanted);
-}
-
-eval::TaskIdentity identity_of(const eval::Task& task, const Session& session) {
-  eval::TaskIdentity identity{task.name, session.facts.model, task.settings,
-                              eval::fingerprint(task)};
-  identity.settings.emplace_back("max_length", std::to_string(session.facts.length_max));
-  identity.settings.emplace_back("prompts", session.facts.tokenizes ? "token ids" : "texts");
-  identity.settings.emplace_back("slow_choices", session.options.slow_choices ? "yes" : "no");
-  return identity;
-}
-
-base::Status ask_questions(const eval::Task& task, const std::vector<const eval::Question*>& open,
-                           std::map<std::string, eval::Outcome>& outcomes, Session& session) {
-  const Clock::time_point start = Clock::now();
-  eval::Progress progress(std::cerr, ::isatty(STDERR_FILENO) != 0, task.name, outcomes.size(),
-                          task.questions.size());
-  const eval::MakeAsker make_asker = [&session](auto wait) {
-    return eval::Asker(eval::Server(transport_to(session.options, session.address),
-                                    {session.options.retries, std::move(wait)}),
-                       session.facts, session.options.slow_choices);
-  };
-  base::Status status = eval::run_questions(open, task.shares_prefix, session.options.concurrency,
-                                            make_asker, [&](eval::Outcome outcome) -> base::Status {
-                                              if (session.journal)
-                                                BH_TRY(session.journal->add(task.name, outcome));
-                                              progress.add(outcome, seconds_since(start));
-                                              const std::string id = outcome.id;
-                                              outcomes.insert_or_assign(id, std::move(outcome));
-                                              return {};
-                                            });
-  progress.finish();
-  return status;
-}
-
-base::Result<eval::TaskResult> run_task(eval::Task task, Session& session) {
-  eval::TaskResult result;
-  result.identity = identity_of(task, session);
-  result.scoring = task.scoring;
-  eval::keep_some(task, session.options.limit);
-  std::map<std::string, eval::Outcome> outcomes;
-  if (session.journal) {
-    BH_ASSIGN(outcomes, session.journal->begin(result.identity));
-  }
-  std::map<std::string, eval::Outcome> known;
-  std::vector<const eval::Question*> open;
-  open.reserve(task.questions.size());
-  for (const eval::Question& question : task.questions) {
-    const auto found = outcomes.find(question.id);
-    if (found == outcomes.end()) {
-      open.push_back(&question);
-    } else {
-      known.insert(std::move(*found));
-    }
-  }
-  const Clock::time_point start = Clock::now();
-  BH_TRY(ask_questions(task, open, known, session));
-  result.seconds = seconds_since(start);
-  result.asked = open.size();
-  result.outcomes.reserve(task.questions.size());
-  for (const eval::Question& question : task.questions) {
-    result.outcomes.push_back(std::move(known.at(question.id)));
-  }
-  return result;
-}
-
 base::Status evaluate(const EvalOptions& options) {
   BH_ASSIGN(const ServerAddress address, parse_server_url(options.url));
-  BH_ASSIGN(std::vector<eval::Task> tasks, load_tasks(options));
-  BH_ASSIGN(eval::ServerFacts facts, look_at_server(options, address));
-  Session session{options, address, std::move(facts), std::nullopt};
-  if (!options.output.empty()) {
-    BH_ASSIGN(eval::Journal journal,
-              eval::Journal::open(options.output + ".journal", options.restart));
-    session.journal.emplace(std::move(journal));
-  }
-  std::vector<eval::TaskResult> results;
-  results.reserve(tasks.size());
-  for (eval::Task& task : tasks) {
-    BH_ASSIGN(eval::TaskResult result, run_task(std::move(task), session));
-    results.push_back(std::move(result));
-  }
+  BH_ASSIGN(std::vector<eval::Task> tasks, eval::load_tasks(options));
+  BH_ASSIGN(const std::vector<eval::TaskResult> results,
+            eval::run_suite(options, std::move(tasks), {address, {}}, {}));
   std::cout << eval::result_text(results) << std::flush;
-  if (options.output.empty()) return {};
-  BH_TRY(eval::write_file(options.output, eval::result_json(results)));
-  session.journal->remove();
   return {};
-}
-
-base::Result<std::vector<eval::TaskResult>> result_of(const std::string& path) {
-  BH_ASSIGN(const std::string text, eval::read_file(path));
-  base::Result<std::vector<eval::TaskResult>> result = eval::read_result(text);
-  if (!result.ok()) return std::move(result).error().within(path);
-  return result;
 }
 
 // Whether nothing fell that must not.
 base::Result<bool> compare_files(const EvalCompareOptions& options) {
-  BH_ASSIGN(const std::vector<eval::TaskResult> before, result_of(options.before));
-  BH_ASSIGN(const std::vector<eval::TaskResult> after, result_of(options.after));
+  BH_ASSIGN(const std::vector<eval::TaskResult> before, eval::read_result_file(options.before));
+  BH_ASSIGN(const std::vector<eval::TaskResult> after, eval::read_result_file(options.after));
   BH_ASSIGN(const eval::ComparedResults compared, eval::compare(before, after));
   std::cout << eval::comparison_text(compared, options.flips_max) << std::flush;
   if (!options.output.empty()) {
@@ -178,6 +42,101 @@ base::Result<bool> compare_files(const EvalCompareOptions& options) {
   const std::vector<std::string> fallen = eval::losses(compared);
   for (const std::string& name : fallen) std::cerr << "fell by more than chance: " << name << '\n';
   return fallen.empty();
+}
+
+base::Result<std::string> digest_of(const std::string& model) {
+  BH_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(model));
+  BH_ASSIGN(const auto digest, serve::roles::model_digest(checkpoint));
+  std::string text;
+  for (size_t i = 0; i < 8; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+// The command that makes this report, of what decides its contents.
+std::string command_of(const EvalPrecisionOptions& options) {
+  std::string text =
+      fmt::format("bulkhead eval precision --model {} --data {} --tasks {} --pairs {} --output {}",
+                  options.model_path, options.data, joined(options.tasks), joined(options.pairs),
+                  options.output);
+  if (options.limit > 0) text += fmt::format(" --limit {}", options.limit);
+  if (options.shots >= 0) text += fmt::format(" --shots {}", options.shots);
+  if (!options.text.empty()) text += " --text " + options.text;
+  if (options.windows != EvalPrecisionOptions{}.windows) {
+    text += fmt::format(" --windows {}", options.windows);
+  }
+  return text;
+}
+
+const eval::PrecisionResult* find_result(const eval::PrecisionReport& report,
+                                         const eval::Precision* precision) {
+  for (const eval::PrecisionResult& one : report.results) {
+    if (one.precision == precision) return &one;
+  }
+  return nullptr;
+}
+
+// Of what there is: a run that is interrupted later has told what it had.
+base::Status write_report(eval::PrecisionReport& report,
+                          const std::vector<eval::PrecisionPair>& pairs,
+                          const std::string& folder) {
+  report.pairs.clear();
+  report.unmeasured.clear();
+  for (const eval::PrecisionPair& pair : pairs) {
+    const eval::PrecisionResult* before = find_result(report, pair.before);
+    const eval::PrecisionResult* after = find_result(report, pair.after);
+    if (before == nullptr || after == nullptr) {
+      report.unmeasured.push_back(pair.name());
+      continue;
+    }
+    BH_ASSIGN(eval::PairReport made, eval::report_pair(pair, *before, *after));
+    report.pairs.push_back(std::move(made));
+  }
+  BH_TRY(eval::write_file(folder + "/report.md", eval::precision_text(report)));
+  BH_TRY(eval::write_file(folder + "/report.json", eval::precision_json(report)));
+  for (const auto& [name, svg] : eval::precision_pictures(report)) {
+    BH_TRY(eval::write_file(folder + "/" + name, svg));
+  }
+  return {};
+}
+
+// Whether every bound that was judged is kept.
+base::Result<bool> compare_precisions(const EvalPrecisionOptions& options) {
+  BH_ASSIGN(const auto pairs, eval::parse_pairs(options.pairs));
+  BH_ASSIGN(const std::string digest, digest_of(options.model_path));
+  BH_ASSIGN(const eval::Measurement measurement, eval::plan_measurement(options, digest));
+  std::error_code bad;
+  std::filesystem::create_directories(options.output, bad);
+  if (bad) {
+    return base::invalid_argument(
+        "--output", fmt::format("{} is no folder to write to: {}", options.output, bad.message()));
+  }
+  eval::PrecisionReport report;
+  report.model = std::filesystem::path(options.model_path).lexically_normal().filename().string();
+  report.command = command_of(options);
+  report.program = fmt::format("bulkhead {} ({})", BULKHEAD_VERSION, build_commit());
+  report.drift_text = std::filesystem::path(eval::drift_path(options)).filename().string();
+  const std::vector<const eval::Precision*> precisions = eval::needed(pairs);
+  if (options.restart) {
+    for (const eval::Precision* one : precisions) eval::forget(options, *one);
+  }
+  std::string hint;
+  for (size_t i = 0; i < precisions.size(); ++i) {
+    std::cerr << fmt::format("[{}/{}] {}: {}{}\n", i + 1, precisions.size(), precisions[i]->name,
+                             precisions[i]->meaning, hint);
+    const auto start = std::chrono::steady_clock::now();
+    BH_ASSIGN(eval::PrecisionResult result, eval::measure(measurement, *precisions[i]));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    hint = fmt::format(" (the one before took {})", eval::duration_text(took.count()));
+    report.results.push_back(std::move(result));
+    BH_TRY(write_report(report, pairs, options.output));
+  }
+  std::cout << eval::verdicts_text(report) << "\nAll of it: " << options.output << "/report.md\n"
+            << std::flush;
+  return !eval::any_missed(report);
 }
 
 bool is_wrong_input(base::ErrorCode code) {
@@ -207,6 +166,14 @@ int run_eval_compare(const EvalCompareOptions& options) {
   const base::Result<bool> good = compare_files(options);
   if (!good.ok()) return told(good.error());
   return *good ? 0 : 1;
+}
+
+int run_eval_precision(const EvalPrecisionOptions& options) {
+  const base::Result<bool> good = compare_precisions(options);
+  if (good.ok()) return *good ? 0 : 1;
+  const int code = told(good.error());
+  if (code == 1) std::cerr << "what is done is kept: the same command goes on\n";
+  return code;
 }
 
 }  // namespace bulkhead::apps

@@ -1,5 +1,5 @@
-// What `bulkhead eval` and `bulkhead eval compare` were asked to do; filled by cli.cc, ranges
-// checked there.
+// What `bulkhead eval`, `eval compare` and `eval precision` were asked to do; filled by
+// cli_eval.cc, ranges checked there.
 //
 // Threads: plain values.
 #pragma once
@@ -35,6 +35,23 @@ struct EvalCompareOptions {
   std::string output;         // JSON file; empty: none
   uint64_t flips_max = 20;    // flipped questions that the text names, of each kind
   bool fail_on_loss = false;  // a share that fell beyond chance is a failure
+};
+
+struct EvalPrecisionOptions {
+  std::string model_path;
+  std::vector<std::string> pairs = {"bf16/fp8kv", "fp8/int4"};  // of eval/precision/precisions.h
+  std::vector<std::string> tasks;
+  std::string data = "data";
+  std::string output;  // folder of results and report
+
+  uint64_t limit = 0;
+  int shots = -1;
+  unsigned concurrency = 32;
+  unsigned threads = 0;  // of the servers; 0: theirs by default
+  double timeout_seconds = 600.0;
+  std::string text;      // whose drift is measured; empty: wikitext-2 of the data
+  size_t windows = 32;   // stretches of it
+  bool restart = false;  // what earlier runs left of these precisions is dropped
 };
 
 }  // namespace bulkhead::apps

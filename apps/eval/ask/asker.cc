@@ -90,8 +90,7 @@ base::Status find_prefix(Server& server, ServerFacts& facts) {
   BH_ASSIGN(const json::value info, server.get("/tokenizer_info"));
   std::string token = text_of(member(&info, "bos_token"));
   if (token.empty()) token = text_of(member(&info, "eos_token"));
-  BH_ASSIGN(const json::value answer, server.post("/tokenize", tokenize_body(facts.model, token)));
-  BH_ASSIGN(const TokenIds ids, ids_of(answer));
+  BH_ASSIGN(const TokenIds ids, tokenize(server, facts.model, token));
   if (ids.size() != 1) {
     return base::corrupt("/tokenizer_info names no single token as bos_token or eos_token");
   }
@@ -119,6 +118,11 @@ base::Status find_top(Server& server, ServerFacts& facts) {
 }
 
 }  // namespace
+
+base::Result<TokenIds> tokenize(Server& server, const std::string& model, const std::string& text) {
+  BH_ASSIGN(const json::value answer, server.post("/tokenize", tokenize_body(model, text)));
+  return ids_of(answer);
+}
 
 base::Result<ServerFacts> look_at(Server& server, const FactsWanted& wanted) {
   ServerFacts facts;
@@ -150,11 +154,6 @@ base::Result<Reply> Asker::ask(const Ask& ask) {
   if (const auto* one = std::get_if<ChoicesAsk>(&ask)) return choices(*one);
   if (const auto* one = std::get_if<RollingAsk>(&ask)) return rolling(*one);
   return chat(std::get<ChatAsk>(ask));
-}
-
-base::Result<TokenIds> Asker::tokenize(const std::string& text) {
-  BH_ASSIGN(const json::value answer, server_.post("/tokenize", tokenize_body(facts_.model, text)));
-  return ids_of(answer);
 }
 
 base::Result<json::value> Asker::complete(json::object body, Reply& reply) {

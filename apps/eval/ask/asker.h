@@ -37,6 +37,9 @@ struct FactsWanted {
   bool prefix = false;
 };
 
+// A text's tokens, without the tokenizer's prefix, by /tokenize.
+base::Result<TokenIds> tokenize(Server& server, const std::string& model, const std::string& text);
+
 // Errors: as Server's, and kNotFound for a model that is not listed.
 base::Result<ServerFacts> look_at(Server& server, const FactsWanted& wanted);
 
@@ -63,7 +66,9 @@ class Asker {
   base::Result<Reply> rolling(const RollingAsk& ask);
   base::Result<Reply> chat(const ChatAsk& ask);
 
-  base::Result<TokenIds> tokenize(const std::string& text);
+  base::Result<TokenIds> tokenize(const std::string& text) {
+    return eval::tokenize(server_, facts_.model, text);
+  }
   base::Result<boost::json::value> complete(boost::json::object body, Reply& reply);
   base::Result<boost::json::value> echoed(boost::json::value prompt, Reply& reply);
   // The ids of the choices, where each is one token behind this context.
