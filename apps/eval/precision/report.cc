@@ -235,7 +235,7 @@ void write_result(base::JsonWriter& out, const PrecisionResult& one) {
 }
 
 SvgChart accuracy_chart(const PrecisionReport& report) {
-  SvgChart chart{"Accuracy, with 95 % intervals", "", "per cent", {}, {}, true};
+  SvgChart chart{"Accuracy, with 95 % intervals", "", "per cent", {}, {}, false};
   for (const PrecisionResult& one : report.results) {
     chart.series.push_back({std::string(one.precision->name), {}});
   }

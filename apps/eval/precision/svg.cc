@@ -11,8 +11,8 @@
 namespace bulkhead::apps::eval {
 namespace {
 
-constexpr double kHeight = 300, kLeft = 62, kRight = 14, kTop = 34, kBottom = 58;
-constexpr double kWidthMin = 400, kCategoryWidth = 96;
+constexpr double kHeight = 314, kLeft = 62, kRight = 14, kTop = 48, kBottom = 58;
+constexpr double kWidthMin = 400, kCategoryWidth = 96, kNameWidth = 56;
 constexpr std::array kColours = {"#1f6fb2", "#c2571a", "#3c8a3c", "#8a4fa8", "#b0912a", "#666666"};
 constexpr std::string_view kStyle = R"(<style>
 text { font: 11px sans-serif; fill: #555; }
@@ -168,10 +168,9 @@ class Drawing {
                          line, colour);
     }
     if (chart_.series.size() > 1) {
-      out += fmt::format(
-          "<text x=\"{:.1f}\" y=\"18\" text-anchor=\"end\" style=\"fill:{}\">{}</text>\n",
-          kLeft + width() - 74.0 * static_cast<double>(chart_.series.size() - 1 - index), colour,
-          escaped(series.name));
+      out += fmt::format("<text x=\"{:.1f}\" y=\"36\" style=\"fill:{}\">{}</text>\n",
+                         kLeft + kNameWidth * static_cast<double>(index), colour,
+                         escaped(series.name));
     }
     return out;
   }
