@@ -58,9 +58,9 @@ class Ledger {
       return step_costs(race_.times(less), race_.times(more)).throughput;
     };
     Interval copies;
-    for (const auto& [one, other] : {std::pair{Check::kNone, Check::kTwin},
-                                     std::pair{Check::kNone, Check::kTriplet},
-                                     std::pair{Check::kTwin, Check::kTriplet}}) {
+    for (const auto& [one, other] :
+         {std::pair{Check::kNone, Check::kTwin}, std::pair{Check::kNone, Check::kTriplet},
+          std::pair{Check::kTwin, Check::kTriplet}}) {
       const Interval apart = over(one, other).paired;
       const Interval turned = over(other, one).paired;
       copies.low = std::min({copies.low, apart.low, turned.low});
