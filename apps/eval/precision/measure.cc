@@ -168,7 +168,8 @@ base::Result<PrecisionResult> measure(const Measurement& measurement, const Prec
   const std::string path = likely_path(measurement.options, precision);
   BH_ASSIGN(std::vector<TaskResult> known, known_results(options.output));
   BH_ASSIGN(std::optional<LikelySample> likely, known_likely(path, identity));
-  Deployment deployment{{}, deployment_settings(measurement, precision)};
+  Deployment deployment;
+  deployment.settings = deployment_settings(measurement, precision);
   BH_ASSIGN(const bool answered, answers_all(options, measurement.tasks, deployment, known));
   if (answered && likely) return PrecisionResult{&precision, std::move(known), *std::move(likely)};
   BH_ASSIGN(const std::unique_ptr<OwnServer> server, start_server(measurement, precision));
