@@ -12,7 +12,7 @@ PORT ?= 30000
 ARGS ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 SOAK_MINUTES ?= 20
 SIM_MINUTES ?= 20
 

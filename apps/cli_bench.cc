@@ -265,7 +265,9 @@ void add_bench_reproduce(CLI::App* bench, ReproduceOptions& options) {
       "integrity (what the page check and digests cost). The log says how long a run will take.\n"
       "Exit code 1 when a row falls short of what this kind of machine has to show, 2 when a "
       "model\n"
-      "is missing. Every ratio is of two things done in turn in one run, on this machine.");
+      "is missing. Every ratio is of two things done in turn in one run, on this machine. A "
+      "verdict\n"
+      "is open where noise hides the bound: --seconds buys more pairs.");
 }
 
 }  // namespace

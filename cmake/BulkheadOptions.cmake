@@ -7,6 +7,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(BULKHEAD_TESTS "Build the unit tests" ON)
 option(BULKHEAD_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+option(BULKHEAD_WERROR "Take a warning for an error" ON)
 option(BULKHEAD_LINT "Compile every header on its own" OFF)
 set(BULKHEAD_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (empty: none)")
 
@@ -16,7 +17,9 @@ endif()
 
 find_program(BULKHEAD_CCACHE ccache)
 if(BULKHEAD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${BULKHEAD_CCACHE}")
+  # Else it passes by whatever uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros "${BULKHEAD_CCACHE}")
 endif()
 find_program(BULKHEAD_MOLD mold)
 if(BULKHEAD_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -29,8 +32,11 @@ add_library(bulkhead_flags INTERFACE)
 # -ffp-contract=off: a fused multiply-add happens only where a kernel asks for one, so that a result
 # depends on the source and the ISA path and not on the optimiser's mood.
 target_compile_options(bulkhead_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-  -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
+  -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
   -ffp-contract=off)
+if(BULKHEAD_WERROR)
+  target_compile_options(bulkhead_flags INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 reports std::string::insert and operator+ as overlapping copies (GCC bug 105651).
   target_compile_options(bulkhead_flags INTERFACE -Wno-restrict)

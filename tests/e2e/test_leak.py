@@ -65,20 +65,21 @@ class Scenario:
             fault for log in self.logs for fault in self.judge.log_faults(log)]
 
 
-# name -> (flags, sizes of the pools, tokens a page)
+CHECKED = ["--kv-integrity", "abort"]
+# name -> (flags, sizes of the pools and what watches them, tokens a page)
 SCENARIOS = {
     "shared, bf16, 32 pages of 16": (
         ["--chunked-prefill-size", "64"], ["--kv-cache-memory", str(32 * PAGE_16)], 16),
-    "shared, fp8, 14 pages of 32": (
-        ["--kv-cache-dtype", "fp8_e4m3"], ["--kv-cache-memory", str(14 * 2 * PAGE_16_FP8)], 32),
+    "shared, fp8, 14 pages of 32, checked": (
+        ["--kv-cache-dtype", "fp8_e4m3"], ["--kv-cache-memory", str(14 * 2 * PAGE_16_FP8), *CHECKED], 32),
     "split, bf16 to fp8, 24 and 28 pages of 16": (
         ["--placement", "split", "--decode.kv", "fp8_e4m3", "--chunked-prefill-size", "48"],
         ["--prefill.kv-cache-memory", str(24 * PAGE_16),
          "--decode.kv-cache-memory", str(28 * PAGE_16_FP8)], 16),
-    "split, fp8, 8 and 10 pages of 64": (
+    "split, fp8, 8 and 10 pages of 64, checked": (
         ["--placement", "split", "--kv-cache-dtype", "fp8_e4m3"],
         ["--prefill.kv-cache-memory", str(8 * 4 * PAGE_16_FP8),
-         "--decode.kv-cache-memory", str(10 * 4 * PAGE_16_FP8)], 64),
+         "--decode.kv-cache-memory", str(10 * 4 * PAGE_16_FP8), *CHECKED], 64),
 }
 
 
@@ -104,6 +105,11 @@ class Leak(unittest.TestCase):
         self.assertEqual(scenario.codes, [0, 0], "exit codes")
         self.assertGreater(sums["vllm:prompt_tokens_cached_total"], 0)
         self.assertGreater(sums["sglang:evicted_tokens_total"], 0)
+        if name.endswith("checked"):
+            pages = sums["bulkhead_kv_integrity_pages_checked_total"]
+            print(f"{pages:.0f} pages compared", flush=True)
+            self.assertGreater(pages, 0)
+            self.assertEqual(sums["bulkhead_kv_integrity_mismatches_total"], 0)
         self.check_that_the_judge_sees(scenario)
         return scenario
 

@@ -102,7 +102,9 @@ std::vector<std::string> banner_of(const std::string& said) {
 
 base::Result<std::unique_ptr<OwnServer>> start_server(const Measurement& measurement,
                                                       const Precision& precision) {
-  std::vector<std::string> words = {"--model", measurement.options.model_path};
+  // Examples end anywhere in a page, and what lies behind its last whole page is computed for each
+  // question again.
+  std::vector<std::string> words = {"--model", measurement.options.model_path, "--page-size", "16"};
   const std::vector<std::string> formats = words_of(precision);
   words.insert(words.end(), formats.begin(), formats.end());
   if (measurement.options.threads > 0) {

@@ -124,7 +124,8 @@ class Judge:
         if outcome.way in LEAVING and not outcome.complete:
             return []
         if not outcome.complete:
-            return [Fault("contract", index, f"cut off after {outcome.body[-200:]!r}")]
+            return [Fault("contract", index, f"status {outcome.status}, one that "
+                          f"{outcome.way}: cut off after {outcome.body[-200:]!r}")]
         if outcome.status == alone.status:
             if outcome.status != 200:
                 return _form_faults(outcome, outcome.error(), outcome.error()["retriable"])
