@@ -24,7 +24,7 @@ PROMPTS = [
     f"{number} things to know about {topic}: " + "first of all, "
     for number, topic in enumerate(("rivers", "trains", "bread", "clouds", "chess", "salt"), 2)
 ]
-LENGTH = 60  # so that every request reads several pages
+LENGTH = quick(60, 30)  # so that every request reads several pages of 16
 # What a check of tags, labels and ids sees, in the step that is about to read.
 SEEN_AT_ONCE = (
     "stale_mapping",
@@ -101,7 +101,7 @@ class OwnServer(Case):
     def setUpClass(cls):
         if not can_start_servers():
             raise unittest.SkipTest("needs the binary and the model to start a server of its own")
-        cls.server = Server(cls.flags)
+        cls.server = Server((*cls.flags, "--page-size", "16"))
         cls.alone = [greedy(cls.server, prompt).text for prompt in PROMPTS]
 
     @classmethod
