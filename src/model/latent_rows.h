@@ -1,8 +1,11 @@
 // Takes kv_b_proj of latent attention apart: by head, and what makes keys from what makes values.
 //
-// Threads: one call at a time. Invariant: holds one tensor's rows in BF16 besides their place.
+// Threads: one call at a time. Invariants: keys are BF16, values have the format of their place,
+// with the file's codes and scales where these are of that format; holds the rows that make one
+// tensor's keys in BF16 besides their place.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -20,8 +23,11 @@ class LatentRows {
   base::Status key_values(const TensorInfo& source, const MlaWeights& place);
 
  private:
+  base::Status keys(const TensorInfo& source, const UnitRows& of_keys,
+                    std::span<const kernels::PackedWeights> places);
+
   TensorConverter& converter_;
-  std::vector<quant::Bf16> rows_;  // of the tensor at hand, row-major
+  std::vector<quant::Bf16> rows_;  // that make the tensor's keys, row-major
 };
 
 }  // namespace bulkhead::model

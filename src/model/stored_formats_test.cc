@@ -87,6 +87,39 @@ std::vector<float> slow_values(const Checkpoint& checkpoint, const TensorInfo& t
   return out;
 }
 
+void expect_row(const kernels::PackedWeights& place, int64_t row, const float* expected) {
+  std::vector<float> got(static_cast<size_t>(place.k));
+  kernels::unpack_row(place, row, got.data());
+  EXPECT_EQ(std::memcmp(got.data(), expected, got.size() * sizeof(float)), 0) << "row " << row;
+}
+
+// Some rows of each 16, to a matrix for each: blocks of the tensor are cut across.
+void expect_taken_apart(const Checkpoint& checkpoint, const TensorInfo& tensor,
+                        const std::vector<float>& expected) {
+  constexpr UnitRows kMeant = {.unit = 16, .begin = 3, .count = 9};
+  const WeightFormat format = formats::native_format(tensor);
+  const auto columns = static_cast<int64_t>(tensor.shape[1]);
+  const int64_t units = static_cast<int64_t>(tensor.shape[0]) / kMeant.unit;
+  device::ThreadPool pool({.threads = 2});
+  const size_t bytes = kernels::packed_bytes(format, kMeant.count, columns);
+  auto memory = device::Buffer::allocate(bytes * static_cast<size_t>(units));
+  ASSERT_TRUE(memory.ok());
+  std::vector<kernels::PackedWeights> places;
+  places.reserve(static_cast<size_t>(units));
+  for (int64_t unit = 0; unit < units; ++unit) {
+    places.push_back(
+        {memory->data() + bytes * static_cast<size_t>(unit), kMeant.count, columns, format});
+  }
+  const auto status = TensorConverter(checkpoint, pool).matrices(tensor, kMeant, places);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  for (int64_t unit = 0; unit < units; ++unit) {
+    for (int64_t row = 0; row < kMeant.count; ++row) {
+      expect_row(places[static_cast<size_t>(unit)], row,
+                 expected.data() + (unit * kMeant.unit + kMeant.begin + row) * columns);
+    }
+  }
+}
+
 // Packed as it stands, with rows in another order, next to other rows.
 void expect_carried_over(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   const WeightFormat format = formats::native_format(tensor);
@@ -101,12 +134,10 @@ void expect_carried_over(const Checkpoint& checkpoint, const TensorInfo& tensor)
   const auto status = TensorConverter(checkpoint, pool).matrix(tensor, place, kRowBegin, turned);
   ASSERT_TRUE(status.ok()) << status.error().message;
   const std::vector<float> expected = slow_values(checkpoint, tensor);
-  std::vector<float> row(static_cast<size_t>(columns));
   for (int64_t r = 0; r < rows; ++r) {
-    kernels::unpack_row(place, kRowBegin + turned.place(r), row.data());
-    ASSERT_EQ(std::memcmp(row.data(), expected.data() + r * columns, row.size() * sizeof(float)), 0)
-        << "row " << r;
+    expect_row(place, kRowBegin + turned.place(r), expected.data() + r * columns);
   }
+  expect_taken_apart(checkpoint, tensor, expected);
 }
 
 // C016: experts among them

@@ -64,6 +64,31 @@ base::Error not_finite(const Checkpoint& checkpoint, const TensorInfo& tensor, i
                                    element));
 }
 
+UnitRows all_rows(const TensorInfo& tensor) {
+  const auto rows = static_cast<int64_t>(tensor.shape.front());
+  return {.unit = rows, .begin = 0, .count = rows};
+}
+
+// Chunks in which all rows lie that are meant, and no row twice. They begin at multiples of `step`
+// rows, and end at others or with the tensor.
+std::vector<formats::RowRange> chunks_of(const TensorInfo& source, const UnitRows& meant,
+                                         int64_t step) {
+  const auto rows = static_cast<int64_t>(source.shape.front());
+  const int64_t wish = std::max(kChunkElements / columns_of(source),
+                                source.quantised ? formats::preferred_rows(*source.quantised) : 0);
+  const int64_t chunk_rows = std::max<int64_t>(1, wish / step) * step;
+  std::vector<formats::RowRange> chunks;
+  int64_t next = 0;
+  for (int64_t first = meant.begin; first < rows; first += meant.unit) {
+    const int64_t end = std::min((first + meant.count + step - 1) / step * step, rows);
+    next = std::max(next, first / step * step);
+    for (; next < end; next += chunks.back().count) {
+      chunks.push_back({.begin = next, .count = std::min(chunk_rows, end - next)});
+    }
+  }
+  return chunks;
+}
+
 }  // namespace
 
 int64_t TurnedRows::place(int64_t row) const {
@@ -73,30 +98,23 @@ int64_t TurnedRows::place(int64_t row) const {
   return row - pair + pair % 2 * (turned / 2) + pair / 2;
 }
 
-struct TensorConverter::Target {
-  const kernels::PackedWeights& place;
-  int64_t row_begin;
-  const TurnedRows& turned;
-};
+int64_t UnitRows::index(int64_t row) const {
+  const int64_t at = row % unit - begin;
+  return at >= 0 && at < count ? at : -1;
+}
 
 TensorConverter::TensorConverter(const Checkpoint& checkpoint, device::ThreadPool& pool)
     : checkpoint_(checkpoint), pool_(pool), workspaces_(pool.threads()) {}
 
-// Calls place(rows, workspace) for chunks that are multiples of `rows_step` rows.
+// Calls place(rows, workspace) for every chunk (chunks_of).
 template <typename Place>
-base::Status TensorConverter::each_chunk(const TensorInfo& source, int64_t rows_step,
-                                         Place&& place) {
-  const auto rows = static_cast<int64_t>(source.shape.front());
-  const int64_t wish = std::max(kChunkElements / columns_of(source),
-                                source.quantised ? formats::preferred_rows(*source.quantised) : 0);
-  const int64_t chunk_rows = std::max<int64_t>(1, wish / rows_step) * rows_step;
-  const int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
+base::Status TensorConverter::each_chunk(const TensorInfo& source, const UnitRows& meant,
+                                         int64_t rows_step, Place&& place) {
+  const std::vector<Rows> chunks = chunks_of(source, meant, rows_step);
   std::mutex mutex;
   base::Status failure;
-  pool_.run(static_cast<size_t>(chunks), [&](size_t chunk, unsigned worker) {
-    const int64_t row = static_cast<int64_t>(chunk) * chunk_rows;
-    base::Status status =
-        place(Rows{.begin = row, .count = std::min(chunk_rows, rows - row)}, workspaces_[worker]);
+  pool_.run(chunks.size(), [&](size_t chunk, unsigned worker) {
+    base::Status status = place(chunks[chunk], workspaces_[worker]);
     if (status.ok()) return;
     const std::lock_guard lock(mutex);
     if (failure.ok()) failure = std::move(status);
@@ -196,59 +214,80 @@ base::Status TensorConverter::read_int4(const TensorInfo& source, Rows rows, Wor
   return {};
 }
 
-base::Status TensorConverter::place_rows(const TensorInfo& source, Rows rows, const Target& target,
-                                         Workspace& space) {
-  const WeightFormat format = target.place.format;
+template <typename SpotOf>
+base::Status TensorConverter::place_rows(const TensorInfo& source, Rows rows, WeightFormat format,
+                                         const SpotOf& spot_of, Workspace& space) {
   if (format == WeightFormat::kBf16) BH_TRY(read(source, rows, space, space.values));
   if (format == WeightFormat::kFp8) BH_TRY(read_fp8(source, rows, space));
   if (format == WeightFormat::kInt4) BH_TRY(read_int4(source, rows, space));
-  const int64_t k = target.place.k;
-  auto* packed = const_cast<std::byte*>(target.place.data);
-  const auto pack = [&](int64_t from, int64_t to, int64_t count) {
+  const int64_t k = columns_of(source);
+  const auto pack = [&](int64_t from, const Spot& to, int64_t count) {
+    auto* packed = const_cast<std::byte*>(to.data);
     if (format == WeightFormat::kFp8) {
       const float* scales =
           space.fp8_scales.data() + from * formats::groups_of(k, kFp8GroupColumns);
-      kernels::pack_rows_fp8(space.codes.data() + from * k, scales, to, count, k, packed);
+      kernels::pack_rows_fp8(space.codes.data() + from * k, scales, to.row, count, k, packed);
     } else if (format == WeightFormat::kInt4) {
       const quant::Bf16* scales =
           space.int4_scales.data() + from * formats::groups_of(k, kInt4GroupColumns);
-      kernels::pack_rows_int4(space.codes.data() + from * k, scales, to, count, k, packed);
+      kernels::pack_rows_int4(space.codes.data() + from * k, scales, to.row, count, k, packed);
     } else {
-      kernels::pack_rows(space.values.data() + from * k, to, count, k,
+      kernels::pack_rows(space.values.data() + from * k, to.row, count, k,
                          reinterpret_cast<quant::Bf16*>(packed));
     }
   };
   // Rows that stay neighbours are packed together.
-  const auto place = [&](int64_t row) {
-    return target.row_begin + target.turned.place(rows.begin + row);
+  const auto follows = [&](const Spot& to, int64_t from, int64_t count) {
+    return spot_of(rows.begin + from + count) == Spot{to.data, to.row + count};
   };
   for (int64_t from = 0; from < rows.count;) {
-    const int64_t to = place(from);
+    const Spot to = spot_of(rows.begin + from);
     int64_t count = 1;
-    while (from + count < rows.count && place(from + count) == to + count) ++count;
-    pack(from, to, count);
+    while (from + count < rows.count && follows(to, from, count)) ++count;
+    if (to.data != nullptr) pack(from, to, count);
     from += count;
   }
   return {};
 }
 
-base::Status TensorConverter::matrix(const TensorInfo& source, const kernels::PackedWeights& place,
-                                     int64_t row_begin, const TurnedRows& turned) {
-  const Target target = {place, row_begin, turned};
-  const int64_t step = place.format == WeightFormat::kFp8 ? kFp8BlockRows : kernels::kPanelColumns;
-  return each_chunk(source, step, [&](Rows rows, Workspace& space) {
-    return place_rows(source, rows, target, space);
+template <typename SpotOf>
+base::Status TensorConverter::place_chunks(const TensorInfo& source, const UnitRows& meant,
+                                           WeightFormat format, const SpotOf& spot_of) {
+  const int64_t step = format == WeightFormat::kFp8 ? kFp8BlockRows : kernels::kPanelColumns;
+  return each_chunk(source, meant, step, [&](Rows rows, Workspace& space) {
+    return place_rows(source, rows, format, spot_of, space);
   });
 }
 
-base::Status TensorConverter::table(const TensorInfo& source, quant::Bf16* out) {
-  return each_chunk(source, kernels::kPanelColumns, [&](Rows rows, Workspace& space) {
-    base::Status status = read(source, rows, space, space.values);
-    if (status.ok()) {
-      std::ranges::copy(space.values, out + rows.begin * columns_of(source));
-    }
-    return status;
+base::Status TensorConverter::matrix(const TensorInfo& source, const kernels::PackedWeights& place,
+                                     int64_t row_begin, const TurnedRows& turned) {
+  return place_chunks(source, all_rows(source), place.format,
+                      [&](int64_t row) { return Spot{place.data, row_begin + turned.place(row)}; });
+}
+
+base::Status TensorConverter::matrices(const TensorInfo& source, const UnitRows& meant,
+                                       std::span<const kernels::PackedWeights> places) {
+  return place_chunks(source, meant, places.front().format, [&](int64_t row) {
+    const int64_t at = meant.index(row);
+    return at < 0 ? Spot{} : Spot{places[static_cast<size_t>(row / meant.unit)].data, at};
   });
+}
+
+base::Status TensorConverter::table(const TensorInfo& source, const UnitRows& meant,
+                                    quant::Bf16* out) {
+  const int64_t columns = columns_of(source);
+  const auto copy = [&](Rows rows, Workspace& space) -> base::Status {
+    BH_TRY(read(source, rows, space, space.values));
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const int64_t row = rows.begin + i;
+      const int64_t at = meant.index(row);
+      if (at < 0) continue;
+      std::copy_n(space.values.data() + i * columns, columns,
+                  out + (row / meant.unit * meant.count + at) * columns);
+    }
+    return {};
+  };
+  return each_chunk(source, meant, kernels::kPanelColumns, copy);
 }
 
 base::Status TensorConverter::vector(const TensorInfo& source, const TurnedRows& turned,

@@ -33,6 +33,17 @@ struct TurnedRows {
   int64_t place(int64_t row) const;
 };
 
+// Rows come in units (a head), and of each of them those from `begin` on are meant, `count` of
+// them.
+struct UnitRows {
+  int64_t unit = 0;
+  int64_t begin = 0;
+  int64_t count = 0;
+
+  // Which of its unit's rows that are meant a row is, or -1.
+  int64_t index(int64_t row) const;
+};
+
 class TensorConverter {
  public:
   TensorConverter(const Checkpoint& checkpoint, device::ThreadPool& pool);
@@ -44,8 +55,12 @@ class TensorConverter {
   // The place is in an arena that the caller fills: it is const for everyone else.
   base::Status matrix(const TensorInfo& source, const kernels::PackedWeights& place,
                       int64_t row_begin, const TurnedRows& turned);
-  // The same into plain rows of BF16.
-  base::Status table(const TensorInfo& source, quant::Bf16* out);
+  // The same with some rows of each unit, to a matrix for each: places[unit], all in one format.
+  // Blocks are those of the whole tensor, whatever units lie in them.
+  base::Status matrices(const TensorInfo& source, const UnitRows& meant,
+                        std::span<const kernels::PackedWeights> places);
+  // And into plain rows of BF16, one unit's behind the other's.
+  base::Status table(const TensorInfo& source, const UnitRows& meant, quant::Bf16* out);
   // `source` is a vector, or a matrix taken as one; values go to `out` in FP32, elements where
   // rows would go.
   base::Status vector(const TensorInfo& source, const TurnedRows& turned, std::span<float> out);
@@ -62,10 +77,17 @@ class TensorConverter {
     formats::DecodeWorkspace decode;
   };
   using Rows = formats::RowRange;
-  struct Target;
+  // Row `row` of the packed matrix at `data`; data null: nowhere.
+  struct Spot {
+    const std::byte* data = nullptr;
+    int64_t row = 0;
+
+    bool operator==(const Spot&) const = default;
+  };
 
   template <typename Place>
-  base::Status each_chunk(const TensorInfo& source, int64_t rows_step, Place&& place);
+  base::Status each_chunk(const TensorInfo& source, const UnitRows& meant, int64_t rows_step,
+                          Place&& place);
   template <typename T>
   base::Status read(const TensorInfo& source, Rows rows, Workspace& space, std::vector<T>& out);
   base::Status read_plain(const TensorInfo& source, Rows rows, Workspace& space,
@@ -74,8 +96,13 @@ class TensorConverter {
                           std::vector<quant::Bf16>& out);
   base::Status read_fp8(const TensorInfo& source, Rows rows, Workspace& space);
   base::Status read_int4(const TensorInfo& source, Rows rows, Workspace& space);
-  base::Status place_rows(const TensorInfo& source, Rows rows, const Target& target,
-                          Workspace& space);
+  // Rows of `source` go where spot_of(row) says, in the format given.
+  template <typename SpotOf>
+  base::Status place_rows(const TensorInfo& source, Rows rows, kernels::WeightFormat format,
+                          const SpotOf& spot_of, Workspace& space);
+  template <typename SpotOf>
+  base::Status place_chunks(const TensorInfo& source, const UnitRows& meant,
+                            kernels::WeightFormat format, const SpotOf& spot_of);
 
   const Checkpoint& checkpoint_;
   device::ThreadPool& pool_;

@@ -34,7 +34,8 @@ struct Matrix {
   int64_t columns;
 };
 
-// Norms are around 1; a row of a matrix has about unit length.
+// Norms are around 1; a row of a matrix has about unit length. Blocks of 128 rows and columns are
+// smaller than their neighbours or larger: else all FP8 scales of a matrix would be the same.
 Matrix random_matrix(const ExpectedTensor& tensor) {
   Matrix out = {{}, tensor.rows, std::max<int64_t>(tensor.columns, 1)};
   base::Rng rng(std::hash<std::string>{}(tensor.name));
@@ -42,9 +43,12 @@ Matrix random_matrix(const ExpectedTensor& tensor) {
   const double gain = vector ? 0.2 : 3.4 / std::sqrt(static_cast<double>(out.columns));
   const double middle = vector && tensor.role != WeightRole::kSelectionBias ? 1.0 : 0.0;
   out.values.resize(static_cast<size_t>(out.rows * out.columns));
-  for (float& value : out.values) {
-    const auto drawn = static_cast<float>(middle + gain * (rng.unit() - 0.5));
-    value = quant::bf16_to_float(quant::float_to_bf16(drawn));
+  const auto columns = static_cast<size_t>(out.columns);
+  for (size_t i = 0; i < out.values.size(); ++i) {
+    const size_t block = i / columns / 128 * 3 + i % columns / 128;
+    const double size = gain * (1.0 - 0.125 * static_cast<double>(block % 5));
+    const auto drawn = static_cast<float>(middle + size * (rng.unit() - 0.5));
+    out.values[i] = quant::bf16_to_float(quant::float_to_bf16(drawn));
   }
   return out;
 }
