@@ -38,7 +38,8 @@ using ProgressFn = std::function<void(const LoadProgress&)>;
 struct WeightFacts {
   uint64_t bytes = 0;
   std::string format;  // ModelFacts::weight_format
-  // Matrices' tensors, of all that a recipe is about: codes and scales taken over; ...
+  // Matrices' tensors, of all that a recipe is about: codes and scales taken over (of kv_b_proj, by
+  // its half that makes values); ...
   uint32_t carried = 0;
   // ... quantised from values that were quantised before, as `type_text` says of the first one.
   uint32_t requantised = 0;

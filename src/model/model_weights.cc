@@ -81,7 +81,7 @@ class Placer {
     out.q_up = mla.q_rank > 0 ? matrix(WeightRole::kQUp, heads * mla.head_q(), mla.q_rank)
                               : matrix(WeightRole::kQ, heads * mla.head_q(), config_.hidden);
     for (int64_t head = 0; head < heads; ++head) {
-      out.key_up.push_back(matrix(WeightRole::kKvUp, mla.latent, mla.nope));
+      out.key_up.push_back(arena_.packed(mla.latent, mla.nope, kernels::WeightFormat::kBf16));
       out.value_up.push_back(matrix(WeightRole::kKvUp, mla.value, mla.latent));
     }
     out.o = matrix(WeightRole::kO, config_.hidden, heads * mla.value);

@@ -49,7 +49,7 @@ struct MlaWeights {
   const float* q_norm = nullptr;                 // [q_rank] or null
   const float* kv_norm = nullptr;                // [latent]
   kernels::PackedWeights q_up;                   // [heads * (nope + rope), q_rank or hidden]
-  std::vector<kernels::PackedWeights> key_up;    // of each head [latent, nope]
+  std::vector<kernels::PackedWeights> key_up;    // of each head [latent, nope], always BF16
   std::vector<kernels::PackedWeights> value_up;  // of each head [value, latent]
   kernels::PackedWeights o;                      // [hidden, heads * value]
 };

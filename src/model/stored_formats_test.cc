@@ -18,6 +18,7 @@
 #include "model/testing/random_model.h"
 #include "model/testing/runner.h"
 #include "model/transformer.h"
+#include "model/weight_sizes.h"
 #include "quant/int4_groups.h"
 
 namespace bulkhead::model {
@@ -159,6 +160,48 @@ TEST(StoredFormats, CodesAndScalesAreTakenOverAsTheyAre) {
   }
 }
 
+// Of kv_b_proj: keys in BF16, transposed; values in a format of their own.
+void expect_heads(const MlaWeights& got, WeightFormat format, const float* head_rows) {
+  for (size_t head = 0; head < got.value_up.size(); ++head) {
+    const kernels::PackedWeights& keys = got.key_up[head];
+    const kernels::PackedWeights& values = got.value_up[head];
+    ASSERT_EQ(keys.format, WeightFormat::kBf16);
+    ASSERT_EQ(values.format, format);
+    const int64_t latent = values.k;
+    std::vector<float> turned(static_cast<size_t>(keys.k));
+    for (int64_t i = 0; i < latent; ++i) {
+      for (int64_t row = 0; row < keys.k; ++row) {
+        const quant::Bf16 rounded = quant::float_to_bf16(head_rows[row * latent + i]);
+        turned[static_cast<size_t>(row)] = quant::bf16_to_float(rounded);
+      }
+      expect_row(keys, i, turned.data());
+    }
+    head_rows += keys.k * latent;
+    for (int64_t row = 0; row < values.n; ++row, head_rows += latent) {
+      expect_row(values, row, head_rows);
+    }
+  }
+}
+
+std::string kv_b_name(size_t layer) {
+  return fmt::format("model.layers.{}.self_attn.kv_b_proj.weight", layer);
+}
+
+// C016: by head, whose rows lie across the blocks of FP8
+TEST(StoredFormats, CodesOfWhatMakesLatentValuesAreTakenOverAsTheyAre) {
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kInt4}) {
+    SCOPED_TRACE(to_string(format));
+    const Written model(testing::latent_config(), {.format = format});
+    const ModelWeights weights = model.load({});
+    for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
+      const TensorInfo* tensor = model.checkpoint->find(kv_b_name(layer));
+      ASSERT_NE(tensor, nullptr);
+      const std::vector<float> stored = slow_values(*model.checkpoint, *tensor);
+      expect_heads(weights.layers[layer].mla, format, stored.data());
+    }
+  }
+}
+
 // C017, C019: which of the formats that are read are those of the kernels.
 TEST(StoredFormats, OnlyWhatKernelsMultiplyWithStaysAsItIs) {
   const auto folded = [](QuantFormat format, uint64_t group, TensorType scales, bool zeros) {
@@ -204,6 +247,15 @@ TEST(StoredFormats, FactsSayWhatTheCheckpointsOwnFormatsAmountTo) {
   // q, k and v are one matrix: it is BF16 when one of them is.
   EXPECT_EQ(facts(config, {.format = WeightFormat::kFp8, .plain = "k_proj"}, {}).format,
             "experts=fp8,attention=bf16+fp8,mlp=fp8");
+  // Of kv_b_proj the half that makes values.
+  const std::string latent = testing::latent_config();
+  const WeightFacts codes = facts(latent, {.format = WeightFormat::kFp8}, {});
+  const WeightFacts rounded =
+      facts(latent, {.format = WeightFormat::kFp8, .plain = "kv_b_proj"}, {});
+  EXPECT_EQ(codes.format, "fp8");
+  EXPECT_EQ(rounded.format, "experts=fp8,shared=fp8,attention=bf16+fp8,mlp=fp8");
+  EXPECT_EQ(codes.carried, rounded.carried + 3);
+  EXPECT_LT(codes.bytes, rounded.bytes);
   const WeightFacts again = facts(config, {.format = WeightFormat::kFp8}, recipe_of("int4"));
   EXPECT_EQ(again.format, "int4");
   EXPECT_EQ(again.carried, 0u);
@@ -211,6 +263,18 @@ TEST(StoredFormats, FactsSayWhatTheCheckpointsOwnFormatsAmountTo) {
   EXPECT_EQ(again.requantised_from, "FP8 e4m3 128x128");
   EXPECT_LT(again.bytes, fp8.bytes);
   EXPECT_LT(fp8.bytes, facts(config, {}, {}).bytes);
+}
+
+// What makes latent keys is BF16 of what is stored, so that it alone differs.
+void take_keys(const ModelWeights& from, ModelWeights& to) {
+  for (size_t layer = 0; layer < to.layers.size(); ++layer) {
+    const auto& keys = to.layers[layer].mla.key_up;
+    for (size_t head = 0; head < keys.size(); ++head) {
+      std::memcpy(to.arena.data() + (keys[head].data - to.arena.data()),
+                  from.layers[layer].mla.key_up[head].data,
+                  kernels::packed_bytes(keys[head].n, keys[head].k));
+    }
+  }
 }
 
 TEST(StoredFormats, QuantisingAtLoadGivesWhatAQuantisedCheckpointHolds) {
@@ -221,8 +285,9 @@ TEST(StoredFormats, QuantisingAtLoadGivesWhatAQuantisedCheckpointHolds) {
     for (const auto& [stored, recipe] : {std::pair(&fp8, "fp8"), std::pair(&int4, "int4")}) {
       SCOPED_TRACE(recipe);
       const ModelWeights carried = stored->load({});
-      const ModelWeights quantised = plain.load(recipe_of(recipe));
+      ModelWeights quantised = plain.load(recipe_of(recipe));
       ASSERT_EQ(carried.arena.size(), quantised.arena.size());
+      take_keys(carried, quantised);
       EXPECT_EQ(std::memcmp(carried.arena.data(), quantised.arena.data(), carried.arena.size()), 0);
     }
   }
@@ -260,6 +325,7 @@ void each_matrix(const ModelWeights& weights, Visit&& visit) {
                             &layer.mla.o, &layer.indexer.q, &layer.indexer.k}) {
       visit(*one);
     }
+    for (const kernels::PackedWeights& one : layer.mla.value_up) visit(one);
     mlp(layer.mlp);
     mlp(layer.moe.shared);
     for (const MlpWeights& expert : layer.moe.experts) mlp(expert);
@@ -352,6 +418,21 @@ TEST(StoredFormats, ForwardHasTheBitsOfASlowProductOverTheDecodedWeights) {
   }
 }
 
+// What quantising the row gives, a last group of fewer columns among it.
+void expect_searched_row(const kernels::PackedWeights& weights, int64_t row, const float* values) {
+  std::vector<float> expected;
+  for (int64_t at = 0; at < weights.k; at += quant::kInt4Group) {
+    const auto count = static_cast<size_t>(std::min<int64_t>(quant::kInt4Group, weights.k - at));
+    std::array<uint8_t, quant::kInt4Group> codes{};
+    const float scale = quant::bf16_to_float(quant::quantise_int4_group(
+        std::span(values + at, count), quant::ScaleRule::kSearch, codes.data()));
+    for (size_t i = 0; i < count; ++i) {
+      expected.push_back(static_cast<float>(codes[i] - quant::kInt4Zero) * scale);
+    }
+  }
+  expect_row(weights, row, expected.data());
+}
+
 // A row of the table is what its codes and scales say, and nothing else of the model changes.
 TEST(StoredFormats, AnEmbeddingTableHasTheFormatOfItsRecipe) {
   const Written model(testing::gqa_config(), {});
@@ -369,18 +450,8 @@ TEST(StoredFormats, AnEmbeddingTableHasTheFormatOfItsRecipe) {
             packed(WeightFormat::kBf16) - packed(WeightFormat::kInt4));
   std::vector<float> values(stored.size());
   std::ranges::transform(stored, values.begin(), quant::bf16_to_float);
-  std::vector<float> row(static_cast<size_t>(columns));
-  for (size_t at = 0; at < values.size(); at += quant::kInt4Group) {
-    const size_t column = at % row.size();
-    if (column == 0)
-      kernels::unpack_row(four.embedding, static_cast<int64_t>(at) / columns, row.data());
-    std::array<uint8_t, quant::kInt4Group> codes{};
-    const float scale = quant::bf16_to_float(
-        quant::quantise_int4_group(std::span<const float>(values).subspan(at, codes.size()),
-                                   quant::ScaleRule::kSearch, codes.data()));
-    for (size_t i = 0; i < codes.size(); ++i) {
-      ASSERT_EQ(row[column + i], static_cast<float>(codes[i] - quant::kInt4Zero) * scale) << at + i;
-    }
+  for (int64_t row = 0; row < four.embedding.n; ++row) {
+    expect_searched_row(four.embedding, row, values.data() + row * columns);
   }
   const kernels::KernelSet& kernels = testing::reference_path().kernels;
   const ModelWeights owner = model.load(recipe_of("embedding=int4"));
@@ -390,6 +461,50 @@ TEST(StoredFormats, AnEmbeddingTableHasTheFormatOfItsRecipe) {
   const std::vector<float> after = logits_of(model, std::move(four), kernels);
   EXPECT_NE(before, after);
   EXPECT_EQ(logits_of(model, std::move(exchanged), kernels), after);
+}
+
+TEST(StoredFormats, LatentValuesHaveTheFormatOfTheirRecipeThoughTheirColumnsAreNoWholeGroups) {
+  constexpr int32_t kLatent = 136;
+  const Written model(testing::latent_config(kLatent), {});
+  const ModelWeights weights = model.load(recipe_of("attention=int4"));
+  const TensorInfo& tensor = *model.checkpoint->find(kv_b_name(1));
+  const auto stored = read_all<quant::Bf16>(*model.checkpoint, tensor);
+  std::vector<float> values(stored.size());
+  std::ranges::transform(stored, values.begin(), quant::bf16_to_float);
+  const MlaWeights& mla = weights.layers[1].mla;
+  const float* head_rows = values.data();
+  for (size_t head = 0; head < mla.value_up.size(); ++head) {
+    ASSERT_EQ(mla.key_up[head].format, WeightFormat::kBf16);
+    ASSERT_EQ(mla.value_up[head].format, WeightFormat::kInt4);
+    head_rows += mla.key_up[head].k * kLatent;
+    for (int64_t row = 0; row < mla.value_up[head].n; ++row, head_rows += kLatent) {
+      expect_searched_row(mla.value_up[head], row, head_rows);
+    }
+  }
+  // A checkpoint has such a matrix in BF16, and so has memory, as stored.
+  const Written four(testing::latent_config(kLatent), {.format = WeightFormat::kInt4});
+  EXPECT_EQ(four.load({}).layers[1].mla.value_up[0].format, WeightFormat::kBf16);
+}
+
+TEST(StoredFormats, LatentAttentionIsAsLargeAsItsSizesSay) {
+  for (const int32_t latent : {160, 136}) {
+    const Written model(testing::latent_config(latent), {});
+    for (const char* text : {"bf16", "fp8", "int4", "kimi"}) {
+      SCOPED_TRACE(fmt::format("{} {}", latent, text));
+      const ModelWeights weights = model.load(recipe_of(text));
+      uint64_t bytes = 0;
+      const auto add = [&](const kernels::PackedWeights& one) {
+        bytes += kernels::packed_bytes(one.format, one.n, one.k);
+      };
+      for (const LayerWeights& layer : weights.layers) {
+        for (const auto* one : {&layer.mla.down, &layer.mla.q_up, &layer.mla.o}) add(*one);
+        std::ranges::for_each(layer.mla.key_up, add);
+        std::ranges::for_each(layer.mla.value_up, add);
+      }
+      const WeightSizes sizes = packed_sizes_of(model.checkpoint->config(), recipe_of(text));
+      EXPECT_EQ(sizes.find("attention")->total(), bytes);
+    }
+  }
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ const std::vector<FormsOfModel>& models() {
       {"qwen2"},
       {"qwen3", {{"fp8,head=fp8", kFp8Pages}}},
       {"glm4_moe", {{"kimi-fp8", kFp8Pages}, {"kimi-fp8", kFp8Pages, Activations::kInt8}}},
-      {"deepseek_v3"},
+      {"deepseek_v3", {{"fp8"}}},
       {"glm_moe_dsa", {kInt4Everywhere, kInt4TimesInt8}}};
   return kModels;
 }

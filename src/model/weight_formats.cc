@@ -50,7 +50,6 @@ WeightFormats::WeightFormats(const TensorMatch& match, const std::optional<Weigh
 }
 
 std::optional<TensorKind> WeightFormats::kind_of(WeightRole role) const {
-  if (role == WeightRole::kKvUp) return std::nullopt;  // absorbed
   if (role == WeightRole::kEmbedding && tied_) return TensorKind::kHead;
   return model::kind_of(role);
 }

@@ -23,9 +23,10 @@ class WeightFormats {
   // Nothing as the recipe: as stored.
   WeightFormats(const TensorMatch& match, const std::optional<WeightRecipe>& recipe);
 
-  // Of the matrix that a tensor of this role is, or is a part of.
+  // Of the matrix that a tensor of this role is, or is a part of; of kv_b_proj what makes values,
+  // for what makes keys is BF16 in memory.
   kernels::WeightFormat of(WeightRole role, int32_t layer = -1, int32_t expert = -1) const;
-  // As weight_sizes.h has it, but for a tied head, and for kv_b_proj, which is BF16 in memory.
+  // As weight_sizes.h has it, but for a tied head.
   std::optional<TensorKind> kind_of(WeightRole role) const;
   // The recipe's text; as stored, that of the recipe which it amounts to, or, where a kind has
   // several formats, "attention=bf16+fp8".

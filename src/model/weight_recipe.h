@@ -1,8 +1,9 @@
 // Which format each kind of weight has: in a pool's memory, or in a checkpoint that is written.
 //
 // Threads: plain values. Invariant: norms, biases, the router, the indexer's weights of its heads
-// (a few rows that published checkpoints keep as they are) and the two halves of kv_b_proj
-// (absorbed into queries and outputs) are in no recipe: they are BF16 or FP32.
+// (a few rows that published checkpoints keep as they are) are in no recipe: they are BF16 or FP32.
+// In memory the half of kv_b_proj that makes keys, absorbed into queries, is BF16 as well; the
+// other half is attention.
 #pragma once
 
 #include <array>

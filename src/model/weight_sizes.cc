@@ -31,35 +31,46 @@ WeightFormat storable(WeightFormat format, int64_t columns) {
   return format == WeightFormat::kInt4 && !whole_groups ? WeightFormat::kBf16 : format;
 }
 
-// The bytes of one tensor in the recipe's format, `columns` 0 for a vector.
-using BytesOf = StoredBytes (*)(WeightRole role, WeightFormat format, int64_t rows,
-                                int64_t columns);
+// The bytes of one tensor of a model in the recipe's format, `columns` 0 for a vector.
+using BytesOf = StoredBytes (*)(const ModelConfig& config, WeightRole role, WeightFormat format,
+                                int64_t rows, int64_t columns);
 
-StoredBytes in_checkpoint(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
+StoredBytes in_checkpoint(const ModelConfig&, WeightRole role, WeightFormat format, int64_t rows,
+                          int64_t columns) {
   if (role == WeightRole::kEmbedding) format = WeightFormat::kBf16;
   StoredBytes bytes = stored_bytes(storable(format, columns), rows, std::max<int64_t>(columns, 1));
   if (role == WeightRole::kSelectionBias) bytes.codes *= 2;
   return bytes;
 }
 
-StoredBytes in_memory(WeightRole role, WeightFormat format, int64_t rows, int64_t columns) {
+// kv_b_proj taken apart by head; keys are BF16.
+uint64_t latent_bytes(const ModelConfig& config, WeightFormat format) {
+  const MlaConfig& mla = config.mla;
+  const size_t keys = kernels::packed_bytes(WeightFormat::kBf16, mla.latent, mla.nope);
+  return static_cast<uint64_t>(config.heads) *
+         (keys + kernels::packed_bytes(format, mla.value, mla.latent));
+}
+
+StoredBytes in_memory(const ModelConfig& config, WeightRole role, WeightFormat format, int64_t rows,
+                      int64_t columns) {
   if (columns == 0 || role == WeightRole::kRouter) {
     return {static_cast<uint64_t>(4 * rows * std::max<int64_t>(columns, 1)), 0};
   }
-  if (role == WeightRole::kKvUp) format = WeightFormat::kBf16;
+  if (role == WeightRole::kKvUp) return {latent_bytes(config, format), 0};
   return {kernels::packed_bytes(format, rows, columns), 0};
 }
 
 class Sum {
  public:
-  Sum(const WeightRecipe& recipe, BytesOf bytes_of) : recipe_(recipe), bytes_of_(bytes_of) {
+  Sum(const ModelConfig& config, const WeightRecipe& recipe, BytesOf bytes_of)
+      : config_(config), recipe_(recipe), bytes_of_(bytes_of) {
     for (size_t i = 0; i < kShares.size(); ++i) shares_[i].name = kShares[i];
   }
 
   void add(std::string_view share, WeightRole role, int64_t rows, int64_t columns) {
     const auto kind = kind_of(role);
     const WeightFormat format = kind ? recipe_.of(*kind) : WeightFormat::kBf16;
-    const StoredBytes bytes = bytes_of_(role, format, rows, columns);
+    const StoredBytes bytes = bytes_of_(config_, role, format, rows, columns);
     WeightShare& sum = *std::ranges::find(shares_, share, &WeightShare::name);
     sum.elements += static_cast<uint64_t>(rows * std::max<int64_t>(columns, 1));
     sum.bytes.codes += bytes.codes;
@@ -76,6 +87,7 @@ class Sum {
   }
 
  private:
+  const ModelConfig& config_;
   const WeightRecipe& recipe_;
   BytesOf bytes_of_;
   std::array<WeightShare, kShares.size()> shares_{};
@@ -178,8 +190,8 @@ StoredBytes stored_bytes(WeightFormat format, int64_t rows, int64_t columns) {
 
 ModelConfig with_prediction_layers(const ModelConfig& config) {
   ModelConfig all = config;
-  const auto layers = static_cast<size_t>(config.layers + config.prediction_layers);
-  all.layers = static_cast<int32_t>(layers);
+  all.layers = config.layers + config.prediction_layers;
+  const auto layers = static_cast<size_t>(all.layers);
   all.prediction_layers = 0;
   if (config.moe.experts > 0) all.moe.sparse_layers.resize(layers, 1);
   if (config.indexer.heads > 0) all.indexer.full_layers.resize(layers, 1);
@@ -221,7 +233,7 @@ const WeightShare* WeightSizes::find(std::string_view name) const {
 }
 
 WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
-  Sum sum(recipe, in_checkpoint);
+  Sum sum(config, recipe, in_checkpoint);
   add_tensors(with_prediction_layers(config), config.layers, WeightRole::kHead, sum);
   for (int32_t layer = 0; layer < config.prediction_layers; ++layer) {
     add_prediction_extras(config, sum);
@@ -230,7 +242,7 @@ WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
 }
 
 WeightSizes packed_sizes_of(const ModelConfig& config, const WeightRecipe& recipe) {
-  Sum sum(recipe, in_memory);
+  Sum sum(config, recipe, in_memory);
   // A tied table is the head's.
   add_tensors(config, config.layers, WeightRole::kEmbedding, sum);
   return sum.take();

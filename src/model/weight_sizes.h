@@ -5,9 +5,9 @@
 // Invariants: the tensors are those of model_tensors.h. FP8 has an FP32 scale for each block of
 // 128x128 or what is left of one, INT4 a BF16 scale for each 32 columns; what is in no recipe is
 // BF16 (a router's selection bias FP32), and in a checkpoint so is the embedding table. kv_b_proj
-// counts as attention, as in published checkpoints, though in memory it is BF16; in a checkpoint a
-// matrix whose columns are no multiple of 32 is BF16 in place of INT4. Layers for prediction follow
-// the recipe like the model's own.
+// counts as attention, as in published checkpoints, though in memory the half that makes keys is
+// BF16; in a checkpoint a matrix whose columns are no multiple of 32 is BF16 in place of INT4.
+// Layers for prediction follow the recipe like the model's own.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +73,8 @@ struct WeightSizes {
 WeightSizes sizes_of(const ModelConfig& config, const WeightRecipe& recipe);
 
 // The same packed in a server's memory (kernels/packed_weights.h): FP8 has a scale for each row and
-// 128 columns, kv_b_proj is BF16, vectors and routers are FP32. Layers for prediction are not held,
-// nor is the little that lies between matrices of one arena.
+// 128 columns, the half of kv_b_proj that makes keys is BF16, vectors and routers are FP32. Layers
+// for prediction are not held, nor is the little that lies between matrices of one arena.
 WeightSizes packed_sizes_of(const ModelConfig& config, const WeightRecipe& recipe);
 
 }  // namespace bulkhead::model

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -41,7 +42,7 @@ TEST(WeightSizes, Glm52InFp8AndInInt4AreOfThePublishedSize) {
   EXPECT_NEAR(gib(int4.bytes()), 419.94, 0.01);
   EXPECT_NEAR(gib(fp8.bytes()), 705, 705 * 0.003);
   EXPECT_NEAR(gib(int4.bytes()), 421, 421 * 0.003);
-  EXPECT_EQ(static_cast<int>(gib(fp8.even_bytes(8)) + 0.5), 88);
+  EXPECT_EQ(std::lround(gib(fp8.even_bytes(8))), 88);
   EXPECT_EQ(static_cast<int>(gib(int4.even_bytes(8))), 52);
   EXPECT_NEAR(gib(fp8.serving_bytes(8)), 88.18, 0.01);
   EXPECT_NEAR(gib(int4.serving_bytes(8)), 54.4, 0.05);
@@ -84,6 +85,28 @@ TEST(WeightSizes, AnEmbeddingTableIsQuantisedInMemoryAlone) {
   EXPECT_EQ(bytes(packed_sizes_of(config, recipe("kimi,embedding=int4"))), plain * 9 / 32);
   EXPECT_EQ(sizes_of(config, recipe("kimi,embedding=int4")).bytes(),
             sizes_of(config, recipe("kimi")).bytes());
+}
+
+// Heads of 192 rows that make keys and 256 that make values.
+TEST(WeightSizes, OfKvBProjInMemoryWhatMakesValuesFollowsTheRecipeAndWhatMakesKeysDoesNot) {
+  using kernels::packed_bytes;
+  using kernels::WeightFormat;
+  const ModelConfig config = public_config("glm-5.2");
+  const MlaConfig& mla = config.mla;
+  for (const auto& [text, format] :
+       {std::pair("fp8", WeightFormat::kFp8), std::pair("attention=int4", WeightFormat::kInt4)}) {
+    uint64_t expected = 0;
+    for (const ExpectedTensor& tensor : expected_tensors(config, CheckpointFormat::kSafetensors)) {
+      if (share_of(tensor.role) != "attention") continue;
+      if (tensor.role == WeightRole::kKvUp) {
+        expected += packed_bytes(WeightFormat::kBf16, int64_t{config.heads} * mla.nope, mla.latent);
+        expected += packed_bytes(format, int64_t{config.heads} * mla.value, mla.latent);
+      } else {
+        expected += packed_bytes(format, tensor.rows, tensor.columns);
+      }
+    }
+    EXPECT_EQ(packed_sizes_of(config, recipe(text)).find("attention")->total(), expected) << text;
+  }
 }
 
 // Checkpoints have INT4 in whole groups of 32 columns alone; memory has a shorter one at the end.

@@ -130,8 +130,8 @@ std::vector<FileTensor> int4_parts(const std::string& name, const Matrix& matrix
 std::vector<FileTensor> parts_of(const ExpectedTensor& tensor, const StoredAs& stored) {
   const Matrix matrix = random_matrix(tensor);
   const bool stays = !stored.plain.empty() && tensor.name.find(stored.plain) != std::string::npos;
-  const bool linear = kind_of(tensor.role).has_value() && tensor.role != WeightRole::kKvUp &&
-                      tensor.role != WeightRole::kHead && tensor.role != WeightRole::kEmbedding;
+  const bool linear = kind_of(tensor.role).has_value() && tensor.role != WeightRole::kHead &&
+                      tensor.role != WeightRole::kEmbedding;
   const std::string name = tensor.name.substr(0, tensor.name.size() - std::size(".weight") + 1);
   if (linear && !stays && stored.format == WeightFormat::kFp8) {
     return fp8_parts(name, matrix, stored);
@@ -173,8 +173,9 @@ std::string gqa_config() {
       "rope_theta": 10000.0, "tie_word_embeddings": false, "vocab_size": 160})";
 }
 
-std::string latent_config() {
-  return R"({"architectures": ["GlmMoeDsaForCausalLM"], "model_type": "glm_moe_dsa",
+std::string latent_config(int32_t latent) {
+  boost::json::object config =
+      boost::json::parse(R"({"architectures": ["GlmMoeDsaForCausalLM"], "model_type": "glm_moe_dsa",
       "hidden_act": "silu", "attention_bias": false, "tie_word_embeddings": false,
       "moe_layer_freq": 1, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1,
       "topk_group": 1, "norm_topk_prob": true, "scoring_func": "sigmoid",
@@ -184,10 +185,13 @@ std::string latent_config() {
       "rope_parameters": {"rope_type": "default", "rope_theta": 8e6},
       "vocab_size": 160, "hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
       "num_key_value_heads": 4, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 48,
-      "q_lora_rank": 160, "kv_lora_rank": 136, "intermediate_size": 288,
+      "q_lora_rank": 160, "intermediate_size": 288,
       "moe_intermediate_size": 96, "n_routed_experts": 4, "num_experts_per_tok": 2,
       "index_n_heads": 4, "index_head_dim": 64, "index_topk": 8,
-      "indexer_types": ["full", "shared", "full"]})";
+      "indexer_types": ["full", "shared", "full"]})")
+          .as_object();
+  config["kv_lora_rank"] = latent;
+  return boost::json::serialize(config);
 }
 
 }  // namespace bulkhead::model::testing

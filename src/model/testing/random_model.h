@@ -4,6 +4,7 @@
 // tensor's name and shape, the same in every format; they are BF16 values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,7 @@
 namespace bulkhead::model::testing {
 
 // How linear layers are stored. INT4 needs whole groups of 32 columns: other matrices stay BF16, as
-// does everything else that no recipe is about, and kv_b_proj.
+// does everything else that no recipe is about.
 struct StoredAs {
   kernels::WeightFormat format = kernels::WeightFormat::kBf16;
   quant::ScaleRule rule = quant::ScaleRule::kAmax;
@@ -30,8 +31,9 @@ void write_random_model(std::string_view config, const StoredAs& stored,
 
 // Several scale groups to a row, several blocks to a matrix: grouped-query attention with experts
 // (qwen3_moe), and latent attention with an indexer, shared experts and a dense layer
-// (glm_moe_dsa).
+// (glm_moe_dsa). Its heads have 80 rows of kv_b_proj: a block's rows are of several, and the 48
+// that make a head's values lie in two. `latent` is kv_b_proj's columns.
 std::string gqa_config();
-std::string latent_config();
+std::string latent_config(int32_t latent = 160);
 
 }  // namespace bulkhead::model::testing
