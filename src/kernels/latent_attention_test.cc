@@ -40,6 +40,9 @@ std::vector<float> first_dims(const std::vector<float>& out, int32_t head_dim, i
 TEST_P(LatentAttention, HasTheBitsOfACacheWhoseValuesAreTheKeysBeginnings) {
   for (const int32_t heads : {4, 48, 67}) {
     for (const int32_t page_tokens : {16, 64, 512}) {
+      const bool alike =
+          (heads == 4) == (page_tokens == 16) && (heads == 67) == (page_tokens == 512);
+      if (testing::quick() && !alike) continue;
       Random random(51);
       Tokens plain(random, {heads, 1, 72}, 300);
       plain.v = plain.k;

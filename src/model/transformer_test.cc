@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "model/testing/allocation_trap.h"
@@ -68,6 +70,9 @@ testing::LoadedModel load(std::string_view name, const testing::KernelPath& path
                              *parse_recipe(formats.recipe), formats.activations);
 }
 
+// Under sanitizers, where fewer of the same are enough.
+bool quick() { return std::getenv("BULKHEAD_QUICK") != nullptr; }
+
 // Every kind of forward on every runnable path; the slow paths with one alone.
 template <typename Body>
 void for_each_model(unsigned threads, Body&& body) {
@@ -101,11 +106,9 @@ TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
         decoder, cache, {.tokens = tokens, .pages = testing::contiguous_pages(kTokens, 16, 0)},
         {kTokens});
     for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
-    for (const std::vector<int32_t>& chunks :
-         {std::vector<int32_t>{1, 2, 3, 5, 8, 13, 21, 34, 55, 89},
-          {255, 1, 1, 43},
-          {17},
-          {290, 1}}) {
+    const std::vector<std::vector<int32_t>> cuts = {
+        {1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, {255, 1, 1, 43}, {17}, {290, 1}};
+    for (const std::vector<int32_t>& chunks : std::span(cuts).first(quick() ? 2 : cuts.size())) {
       const TestCache other(decoder.facts(), 16, kPages, format);
       const std::vector<float> cut = testing::all_logits(
           decoder, other,
@@ -147,18 +150,18 @@ TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
 
 // C014
 TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
-  constexpr int32_t kSequences = 64;
-  constexpr int32_t kPages = kSequences * 2;
-  for_each_model(1, [](Decoder& decoder, kv::PageFormat format) {
+  const int32_t count = quick() ? 16 : 64;
+  const int32_t pages = count * 2;
+  for_each_model(1, [=](Decoder& decoder, kv::PageFormat format) {
     std::vector<TestSequence> sequences;
     std::vector<std::vector<float>> alone;
-    const TestCache cache(decoder.facts(), 16, kPages, format);
-    for (int32_t i = 0; i < kSequences; ++i) {
+    const TestCache cache(decoder.facts(), 16, pages, format);
+    for (int32_t i = 0; i < count; ++i) {
       const int32_t tokens = 2 + i * 7 % 29;
       sequences.push_back(
           {.tokens = testing::random_tokens(tokens, kVocabulary, static_cast<uint64_t>(i)),
            .pages = testing::contiguous_pages(tokens, 16, i * 2)});
-      const TestCache own(decoder.facts(), 16, kPages, format);
+      const TestCache own(decoder.facts(), 16, pages, format);
       alone.push_back(testing::all_logits(decoder, own, sequences.back(), {tokens}));
     }
     // Prefill a different share of each without logits, then the rest all together: one step mixes
