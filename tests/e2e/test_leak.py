@@ -71,7 +71,8 @@ SCENARIOS = {
     "shared, bf16, 32 pages of 16": (
         ["--chunked-prefill-size", "64"], ["--kv-cache-memory", str(32 * PAGE_16)], 16),
     "shared, fp8, 14 pages of 32, checked": (
-        ["--kv-cache-dtype", "fp8_e4m3"], ["--kv-cache-memory", str(14 * 2 * PAGE_16_FP8), *CHECKED], 32),
+        ["--kv-cache-dtype", "fp8_e4m3"],
+        ["--kv-cache-memory", str(14 * 2 * PAGE_16_FP8), *CHECKED], 32),
     "split, bf16 to fp8, 24 and 28 pages of 16": (
         ["--placement", "split", "--decode.kv", "fp8_e4m3", "--chunked-prefill-size", "48"],
         ["--prefill.kv-cache-memory", str(24 * PAGE_16),

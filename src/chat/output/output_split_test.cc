@@ -2,6 +2,7 @@
 // nothing of it is lost, and no text makes a parser slow.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "chat/output/output_parser.h"
@@ -105,6 +106,9 @@ TEST(OutputParser, GivesTheSameAnswerUnderEveryCutOfEveryBeginningOfTheText) {
   }
 }
 
+// Under sanitizers, where fewer of the same are enough.
+int rounds(int full) { return std::getenv("BULKHEAD_QUICK") != nullptr ? full / 4 : full; }
+
 // The pieces out of which formats are made, in any order.
 std::string random_markup(base::Rng& rng, ToolFormat format) {
   static const std::vector<std::string> kPieces = {"<think>",
@@ -146,7 +150,7 @@ std::string random_markup(base::Rng& rng, ToolFormat format) {
 // C113
 TEST(OutputParser, TakesAnyMarkupAndLosesNothing) {
   base::Rng rng(5);
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < rounds(6000); ++round) {
     OutputParserOptions options;
     options.tools = kToolFormatNames[rng.below(kToolFormatNames.size())].format;
     options.reasoning = kReasoningFormatNames[rng.below(kReasoningFormatNames.size())].format;
@@ -171,7 +175,7 @@ TEST(OutputParser, TakesAnyMarkupAndLosesNothing) {
 // Edits of valid transcripts, a byte at a time. C110, C113
 TEST(OutputParser, TakesEditsOfCallsAndLosesNothing) {
   base::Rng rng(6);
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < rounds(4000); ++round) {
     const Transcript& transcript = transcripts()[rng.below(transcripts().size())];
     std::string text = transcript.text;
     const uint64_t edits = 1 + rng.below(4);
