@@ -145,12 +145,13 @@ TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
     EXPECT_LE(buckets[i].divergence, drift.divergence_max);
     EXPECT_GE(buckets[i].same_first, drift.same_first_min);
   }
+  constexpr size_t kHalf = kBuckets / 2;
   const auto mean = [&](size_t begin) {
     double out = 0.0;
-    for (size_t i = begin; i < begin + kBuckets / 2; ++i) out += buckets[i].divergence;
-    return out / (kBuckets / 2);
+    for (size_t i = begin; i < begin + kHalf; ++i) out += buckets[i].divergence;
+    return out / kHalf;
   };
-  EXPECT_LE(mean(kBuckets / 2), 1.25 * mean(0));
+  EXPECT_LE(mean(kHalf), 1.25 * mean(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(
