@@ -27,7 +27,7 @@ endfunction()
 # What most tests begin with, compiled once for each kind of flags: parsing it is half of a test's
 # compiling. Lint parses every test without it, so that each includes what it uses.
 function(bulkhead_test_headers name)
-  file(WRITE "${CMAKE_BINARY_DIR}/${name}.cc" "int main() {}\n")
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/${name}.cc" CONTENT "int main() {}\n")
   add_executable(${name} "${CMAKE_BINARY_DIR}/${name}.cc")
   target_link_libraries(${name} PRIVATE bulkhead_flags fmt::fmt GTest::gtest)
   target_compile_options(${name} PRIVATE ${ARGN})

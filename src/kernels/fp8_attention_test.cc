@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/testing/quick.h"
 #include "kernels/attention_test_support.h"
 #include "kernels/simd/vector_ops.h"
 #include "kernels/vector/drivers.h"
@@ -147,7 +148,7 @@ TEST_P(Fp8Attention, StaysWithinItsBoundAroundTheCuts) {
     const Tokens tokens(random, shape, 530);
     const Tokens stored = as_stored(tokens);
     for (const int32_t page_tokens : {16, 48, 64, 512}) {
-      if (testing::quick() && (page_tokens == 16 || page_tokens == 64)) continue;
+      if (base::testing::quick() && (page_tokens == 16 || page_tokens == 64)) continue;
       const std::vector<float> out = attend(tokens, page_tokens, 530);
       for (const int32_t row : {254, 255, 256, 257, 300, 511, 512, 529}) {
         ASSERT_NO_FATAL_FAILURE(
@@ -165,7 +166,7 @@ TEST_P(Fp8Attention, ARowHasTheSameBitsInEveryChunkingAndPageSize) {
     const std::vector<float> whole = attend(tokens, 64, 300);
     for (const int32_t page_tokens : {16, 64}) {
       for (const int32_t chunk : {1, 7, 33, 256}) {
-        if (testing::quick() && (chunk < 33) != (page_tokens == 16)) continue;
+        if (base::testing::quick() && (chunk < 33) != (page_tokens == 16)) continue;
         ASSERT_TRUE(same_bits(whole, attend(tokens, page_tokens, chunk)))
             << page_tokens << " chunk " << chunk;
       }

@@ -1,6 +1,7 @@
 // Attention over a latent cache and over selected positions, against the plain form.
 #include <gtest/gtest.h>
 
+#include "base/testing/quick.h"
 #include "kernels/attention_test_support.h"
 
 namespace bulkhead::kernels {
@@ -42,7 +43,7 @@ TEST_P(LatentAttention, HasTheBitsOfACacheWhoseValuesAreTheKeysBeginnings) {
     for (const int32_t page_tokens : {16, 64, 512}) {
       const bool alike =
           (heads == 4) == (page_tokens == 16) && (heads == 67) == (page_tokens == 512);
-      if (testing::quick() && !alike) continue;
+      if (base::testing::quick() && !alike) continue;
       Random random(51);
       Tokens plain(random, {heads, 1, 72}, 300);
       plain.v = plain.k;

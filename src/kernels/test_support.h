@@ -10,7 +10,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -22,9 +21,6 @@
 #include "kernels/kv_layout.h"
 
 namespace bulkhead::kernels::testing {
-
-// Under sanitizers, where fewer of the same sizes are enough.
-inline bool quick() { return std::getenv("BULKHEAD_QUICK") != nullptr; }
 
 // A small, fast, seeded generator: the same data on every machine.
 class Random {

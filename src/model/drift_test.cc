@@ -14,10 +14,10 @@
 #include <array>
 #include <boost/json/parse.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "base/testing/quick.h"
 #include "model/testing/files.h"
 #include "model/testing/runner.h"
 
@@ -121,8 +121,10 @@ class FormatDrift : public ::testing::TestWithParam<Drift> {};
 // C001, C005, C006
 TEST_P(FormatDrift, IsBoundedAndDoesNotGrowWithThePosition) {
   const Drift& drift = GetParam();
-  // Under sanitizers these loads take minutes; golden_formats_test.cc has every format there.
-  if (std::getenv("BULKHEAD_QUICK") != nullptr) GTEST_SKIP() << "figures are for fast builds";
+  if (base::testing::quick()) {
+    GTEST_SKIP() << "four minutes under sanitizers, where golden_formats_test runs every format; "
+                    "its figures come from a build without them";
+  }
   if (!std::filesystem::exists(testing::smollm2_path())) {
     GTEST_SKIP() << testing::smollm2_path() << " has not been fetched";
   }

@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
 
+#include "base/testing/quick.h"
 #include "model/testing/allocation_trap.h"
 #include "model/testing/files.h"
 #include "model/testing/golden.h"
@@ -70,9 +70,6 @@ testing::LoadedModel load(std::string_view name, const testing::KernelPath& path
                              *parse_recipe(formats.recipe), formats.activations);
 }
 
-// Under sanitizers, where fewer of the same are enough.
-bool quick() { return std::getenv("BULKHEAD_QUICK") != nullptr; }
-
 // Every kind of forward on every runnable path; the slow paths with one alone.
 template <typename Body>
 void for_each_model(unsigned threads, Body&& body) {
@@ -108,7 +105,8 @@ TEST(Transformer, LogitsHaveTheSameBitsAtAnyChunkingAndOnAnyPages) {
     for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
     const std::vector<std::vector<int32_t>> cuts = {
         {1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, {255, 1, 1, 43}, {17}, {290, 1}};
-    for (const std::vector<int32_t>& chunks : std::span(cuts).first(quick() ? 2 : cuts.size())) {
+    for (const std::vector<int32_t>& chunks :
+         std::span(cuts).first(base::testing::quick() ? 2 : cuts.size())) {
       const TestCache other(decoder.facts(), 16, kPages, format);
       const std::vector<float> cut = testing::all_logits(
           decoder, other,
@@ -150,7 +148,7 @@ TEST(Transformer, LatentAttentionHasTheSameBitsAtAnyChunkingOnTheSlowPathsToo) {
 
 // C014
 TEST(Transformer, LogitsHaveTheSameBitsAloneAndAmongOthers) {
-  const int32_t count = quick() ? 16 : 64;
+  const int32_t count = base::testing::quick() ? 16 : 64;
   const int32_t pages = count * 2;
   for_each_model(1, [=](Decoder& decoder, kv::PageFormat format) {
     std::vector<TestSequence> sequences;

@@ -1,10 +1,10 @@
 // Text made to cost more than it weighs.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <ctime>
 #include <random>
 
+#include "base/testing/quick.h"
 #include "base/utf8.h"
 #include "text/test_vocabulary.h"
 #include "text/tokenizer.h"
@@ -73,7 +73,7 @@ double encode_seconds(const Tokenizer& tokenizer, const std::string& text) {
 
 // C154, C108
 TEST(HostileText, CostGrowsWithTheLengthAndNotWithItsSquare) {
-  const size_t bytes = std::getenv("BULKHEAD_QUICK") == nullptr ? 1u << 15 : 1u << 12;
+  const size_t bytes = base::testing::quick() ? 1u << 12 : 1u << 15;
   const std::vector<std::string> shorter = hostile_texts(bytes);
   const std::vector<std::string> longer = hostile_texts(16 * bytes);
   for (const std::string pre : {"smollm", "qwen2", "gpt-4o"}) {

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "base/testing/quick.h"
 #include "sim/campaign.h"
 #include "sim/explore.h"
 #include "sim/oracle_decoder.h"
@@ -16,7 +16,7 @@ namespace bulkhead::sim {
 namespace {
 
 // Under sanitizers a quarter of them.
-uint64_t seeds() { return std::getenv("BULKHEAD_QUICK") != nullptr ? 50 : 200; }
+uint64_t seeds() { return base::testing::quick() ? 50 : 200; }
 constexpr uint64_t kSteps = 1500;
 
 // C037, C038, C040: the whole deployment in small, with every kind of fault.

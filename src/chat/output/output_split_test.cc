@@ -2,9 +2,9 @@
 // nothing of it is lost, and no text makes a parser slow.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "base/testing/quick.h"
 #include "chat/output/output_parser.h"
 #include "chat/output/test_fold.h"
 
@@ -106,8 +106,7 @@ TEST(OutputParser, GivesTheSameAnswerUnderEveryCutOfEveryBeginningOfTheText) {
   }
 }
 
-// Under sanitizers, where fewer of the same are enough.
-int rounds(int full) { return std::getenv("BULKHEAD_QUICK") != nullptr ? full / 4 : full; }
+int rounds(int full) { return base::testing::quick() ? full / 4 : full; }
 
 // The pieces out of which formats are made, in any order.
 std::string random_markup(base::Rng& rng, ToolFormat format) {
